@@ -1,0 +1,47 @@
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup demo test test-slow lint bench schemas clean
+
+help:  ## This list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade pip
+
+$(VENV)/.demo: $(BIN)/python pyproject.toml
+	$(BIN)/pip install -q -e ".[codec,memory]"
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml
+	$(BIN)/pip install -q -e ".[all,dev]"
+	@touch $(VENV)/.demo $@
+
+setup: $(VENV)/.dev  ## Install everything, with the tools for development
+
+demo: $(VENV)/.demo  ## Install, build the example corpus, show the result
+	$(BIN)/inkplex-data demo
+
+test: $(VENV)/.dev  ## Install, then lint and run the tests (checks over a minute are in test-slow)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+test-slow: $(VENV)/.dev  ## The checks that take over a minute
+	$(BIN)/pytest -m slow
+
+lint: $(VENV)/.dev  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev  ## Every benchmark; each prints a ratio against a baseline of the same run
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+schemas: $(VENV)/.dev  ## Write schemas/*.schema.json from the models
+	$(BIN)/inkplex-data schema export
+
+clean:  ## Remove the venv and build output
+	rm -rf $(VENV) out build dist

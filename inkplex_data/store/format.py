@@ -1,0 +1,176 @@
+"""Store format 1: names, table schemas, token kinds and array geometry. No I/O here.
+
+Layout (docs/reference/store.md has the whole of it):
+    store.json   snapshots/NNNNNN.json   calls|problems|splits|recordings|prefixes.parquet
+    calls/NNNNNN/        calls, words, versions, problems .parquet   arrays.zarr   shard.json
+    recordings/NNNNNN/   tokens.parquet   arrays.zarr   shard.json
+    prefixes/NNNNNN/     prefixes.parquet   arrays.zarr   shard.json
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import polars as pl
+
+FORMAT: Final = 1
+
+ShardKind = Literal["calls", "recordings", "prefixes"]
+SHARD_KINDS: Final[tuple[ShardKind, ...]] = ("calls", "recordings", "prefixes")
+
+# Text and audio ids (seeds/000, "Native temporal computation" and section 9 of the current chapter).
+PAD: Final = 3
+EPAD: Final = 0
+TEXT_INITIAL: Final = 32_000
+AUDIO_INITIAL: Final = 2_048
+NO_INPUT: Final = -1
+NOT_GENERATED: Final = -2
+TEXT_CARD: Final = 32_000
+AUDIO_CARD: Final = 2_048
+CODEBOOKS: Final = 8
+"""Codebooks per channel; a call stores 16: agent q0–7, then caller q0–7."""
+
+# Roles of a text frame.
+ROLE_PAD: Final = 0
+ROLE_EPAD: Final = 1
+ROLE_FIRST: Final = 2
+ROLE_LATER: Final = 3
+ROLE_PREFIX: Final = 4
+
+# Bits of the per-frame loss mask: the modality is present and certain, so it may carry loss.
+MASK_TEXT: Final = 1
+MASK_AGENT: Final = 2
+MASK_CALLER: Final = 4
+MASK_ALL: Final = MASK_TEXT | MASK_AGENT | MASK_CALLER
+
+# Token kinds in the order of the writer's embedding table (seeds/000, section 4).
+KINDS: Final = ("setup", "user", "thinking", "tool_call", "reply", "tool_result", "other")
+KIND: Final = pl.Enum(KINDS)
+MEDIA: Final = pl.Enum(("audio", "image"))
+SPLITS: Final = ("train", "validation", "test")
+
+STATE_ROWS: Final = (28, 34, 42)
+STATES_INNER_ROWS: Final = 64
+STATES_SHARD_ROWS: Final = 8_192
+FRAME_CHUNK: Final = 4_096
+SHARD_BYTES: Final = 512 * 2**20
+WINDOW: Final = 40_000
+PLAN_LIMIT: Final = 131_072
+
+CALLS: Final[dict[str, pl.DataType]] = {
+    "call_id": pl.String(),
+    "call_ix": pl.Int64(),
+    "shard": pl.Int32(),
+    "frame_offset": pl.Int64(),
+    "frames": pl.Int32(),
+    "samples": pl.Int64(),
+    "word_offset": pl.Int64(),
+    "words": pl.Int64(),
+    "version_offset": pl.Int64(),
+    "versions": pl.Int64(),
+    "recording_id": pl.String(),
+    "recording_starts_at_us": pl.Int64(),
+    "prefix_id": pl.String(),
+    "wrong_memory_of": pl.String(),
+    "split": pl.String(),
+    "family": pl.String(),
+    "voice": pl.String(),
+    "role": pl.String(),
+    "duration_us": pl.Int64(),
+    "words_dropped": pl.Int32(),
+    "pieces_dropped": pl.Int32(),
+    "pad_fraction": pl.Float32(),
+    "response_start_frame": pl.Int32(),
+    "audio_sha256": pl.String(),
+    "codec": pl.String(),
+    "source": pl.String(),
+    "text_conditions": pl.String(),
+    "sidecar": pl.String(),
+}
+"""Columns every calls table has; builders may append more (turn statistics). `text_conditions` and
+`sidecar` hold JSON text. `source` is the path as the corpus spells it."""
+
+WORDS: Final[dict[str, pl.DataType]] = {
+    "call_ix": pl.Int64(),
+    "word_ix": pl.Int32(),
+    "text": pl.String(),
+    "start_us": pl.Int64(),
+    "end_us": pl.Int64(),
+    "speaker": pl.String(),
+    "frame": pl.Int32(),
+    "pieces": pl.List(pl.Int32()),
+    "placed": pl.Int16(),
+    "confidence": pl.Float32(),
+    "method": pl.String(),
+}
+"""`frame` is the onset frame, −1 where no piece was placed; `placed` counts the pieces that survived."""
+
+TOKENS: Final[dict[str, pl.DataType]] = {
+    "recording_ix": pl.Int32(),
+    "row": pl.Int32(),
+    "call": pl.Int32(),
+    "position": pl.Int32(),
+    "token_id": pl.Int32(),
+    "kind": KIND,
+    "bytes": pl.Binary(),
+    "special": pl.Boolean(),
+    "media": MEDIA,
+    "arrival_us": pl.Int64(),
+    "rank": pl.Int32(),
+    "word_ix": pl.Int32(),
+    "piece_ids": pl.List(pl.Int32()),
+}
+"""In layout order, (call, position): `row` is the index, and the row of the states array."""
+
+VERSIONS: Final[dict[str, pl.DataType]] = {
+    "call_ix": pl.Int64(),
+    "row": pl.Int32(),
+    "start": pl.Int32(),
+    "end": pl.Int32(),
+    "recency": pl.UInt8(),
+    "age": pl.UInt8(),
+    "whole": pl.Boolean(),
+}
+"""Recording-relative: start and end are steps of the call with no prefix."""
+
+PROBLEMS: Final[dict[str, pl.DataType]] = {
+    "call_id": pl.String(),
+    "stage": pl.String(),
+    "code": pl.String(),
+    "severity": pl.String(),
+    "item": pl.String(),
+    "message": pl.String(),
+}
+
+RECORDINGS: Final[dict[str, pl.DataType]] = {
+    "recording_id": pl.String(),
+    "recording_ix": pl.Int32(),
+    "shard": pl.Int32(),
+    "token_offset": pl.Int64(),
+    "tokens": pl.Int64(),
+    "state_width": pl.Int32(),
+    "model": pl.String(),
+    "tokenizer": pl.String(),
+    "times": pl.String(),
+    "branch_of": pl.String(),
+    "branch_at_us": pl.Int64(),
+    "content_sha256": pl.String(),
+    "states": pl.String(),
+}
+"""`times` is `recorded` or `constructed`; `states` says where they came from: `captured`, `imported` or `none`.
+`token_offset` is the first row in the shard's tokens table and states array. `state_width` is 0 without states."""
+
+PREFIXES: Final[dict[str, pl.DataType]] = {
+    "prefix_id": pl.String(),
+    "shard": pl.Int32(),
+    "frame_offset": pl.Int64(),
+    "frames": pl.Int32(),
+    "voice": pl.String(),
+    "role": pl.String(),
+    "split": pl.String(),
+    "voice_source": pl.String(),
+    "voice_frames": pl.Int32(),
+    "role_pieces": pl.Int32(),
+}
+
+SPLIT_TABLE: Final[dict[str, pl.DataType]] = {"family": pl.String(), "split": pl.String()}
