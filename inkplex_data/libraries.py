@@ -14,6 +14,6 @@ def require(module: str, *, extra: str, needed_for: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         # An import that fails inside an installed library is that library's fault; say so unchanged.
-        if error.name is not None and module.split(".")[0] != error.name.split(".")[0]:
+        if error.name is not None and module.split(".", maxsplit=1)[0] != error.name.split(".")[0]:
             raise
         raise MissingLibraryError(module, extra=extra, needed_for=needed_for) from error
