@@ -1,0 +1,77 @@
+"""The `inkplex-data` command: assembles the groups of verbs and turns errors into exit codes.
+
+Exit codes: 0 all done; 1 failed as a whole; 2 wrong usage or configuration; 3 done, but some calls failed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from inkplex_data import __version__
+from inkplex_data.cli import bench, build, check, corpus, look
+from inkplex_data.errors import InkplexError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_PARTLY = 3
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="inkplex-data",
+    help="Turn recorded two-speaker calls, and a reasoning model's recorded work, into training data.\n\n"
+    "Start with `inkplex-data demo`, or with your own calls: `inkplex-data build CORPUS -o STORE`, "
+    "then `inkplex-data inspect STORE`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"inkplex-data {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    pass
+
+
+for group in (build, check, look, corpus, bench):
+    group.register(app)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; a user's mistake ends in a sentence and an exit code, never in a traceback."""
+    try:
+        app(args=arguments, standalone_mode=True)
+    except InkplexError as error:
+        _complain(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _complain("interrupted; a rerun of the same command goes on from here")
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone; that is no failure.
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        _complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+        sys.exit(EXIT_FAILED)
+
+
+def _complain(message: str) -> None:
+    typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
+    typer.echo(message, err=True)
+
+
+if __name__ == "__main__":
+    main()

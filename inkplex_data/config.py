@@ -1,0 +1,232 @@
+"""Build recipes: the pydantic models of `pipelines/*.yaml`, and how one is found, read and overridden.
+
+A recipe holds everything that changes the bytes of a store, and nothing that does not (worker counts,
+schedulers and progress are arguments of the run). Its digest is kept in `store.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from inkplex_data.errors import ConfigError
+from inkplex_data.resources import resource_folder
+from inkplex_data.store.format import PLAN_LIMIT, SHARD_BYTES, WINDOW
+
+MAX_RECIPE_BYTES = 1 << 20
+
+
+class Section(BaseModel):
+    """A part of a recipe: immutable, and a misspelt key is a fault."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AudioConfig(Section):
+    """Where the two sides of a call come from."""
+
+    mono: Literal["refuse", "diarize"] = Field(
+        "refuse",
+        description="What a one-channel file gets: refusal, or diarization into two constructed streams",
+    )
+
+
+class WordsConfig(Section):
+    """Where the agent's words come from."""
+
+    source: Literal["given", "whisper", "none"] = Field(
+        "given",
+        description="given: the transcript beside the audio; whisper: aligned now where none is given; none: no text stream",
+    )
+
+
+class TextConfig(Section):
+    """The text stream's rules (DESIGN §3 names each)."""
+
+    policy: Literal["kyutai", "moshi-paper"] = "kyutai"
+    overflow: Literal["replace", "shift"] = "replace"
+    rounding: Literal["exact", "kyutai"] = "exact"
+    in_word_padding: Annotated[int, Field(ge=0)] | None = None
+    delay_s: Annotated[float, Field(ge=-10, le=10)] = 0.0
+    speaker_tokens: bool = False
+    main_speaker: str = "SPEAKER_MAIN"
+    tokenizer: str | None = Field(
+        None, description="path of a SentencePiece model; null is the small one that comes with the package"
+    )
+
+
+class CodecConfig(Section):
+    """Which Mimi encodes the audio."""
+
+    id: str = Field(
+        "kyutai/mimi", description="hub id, local folder, Moshi-format .safetensors, or untrained:SEED"
+    )
+
+
+class PrefixConfig(Section):
+    """The voice and role prefix (seeds/000, section 9)."""
+
+    voice: Literal["auto", "none"] = Field(
+        "auto",
+        description="auto: a stretch of another call by the same voice in the same split; none: silence only",
+    )
+    voice_max_s: Annotated[float, Field(gt=0, le=120)] = 10.0
+    role: bool = Field(True, description="speak the call's role text in the prefix")
+    voices: dict[str, str] = Field(
+        default_factory=dict,
+        description="further voices, name to audio file, each stored with every role of the corpus",
+    )
+
+
+class CaptureConfig(Section):
+    """Where the hidden states of a recording come from when it brings none."""
+
+    model: str = Field(
+        "small:0", description="checkpoint folder, hub id, or small:SEED, the untrained 42-block model"
+    )
+    chunk_tokens: Annotated[int, Field(ge=1)] = 512
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    device: str = "auto"
+
+
+class MemoryConfig(Section):
+    """The causal memory of a task recording (seeds/000, "Current sequence memory")."""
+
+    window: Annotated[int, Field(ge=1)] = WINDOW
+    plan_limit: Annotated[int, Field(ge=1)] = PLAN_LIMIT
+    capture: CaptureConfig | None = Field(
+        None, description="null stores tokens, words and versions without states"
+    )
+
+
+class SplitConfig(Section):
+    """How families that name no split are divided."""
+
+    validation: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    test: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    seed: int = 0
+
+
+class StoreConfig(Section):
+    """The store's geometry."""
+
+    shard_bytes: Annotated[int, Field(ge=1)] = SHARD_BYTES
+
+
+class Recipe(Section):
+    """One build recipe. Every field has the default that a plain `inkplex-data build` uses."""
+
+    name: str = "default"
+    audio: AudioConfig = AudioConfig()
+    words: WordsConfig = WordsConfig()
+    text: TextConfig = TextConfig()
+    codec: CodecConfig = CodecConfig()
+    prefix: PrefixConfig | None = PrefixConfig()
+    memory: MemoryConfig | None = MemoryConfig()
+    splits: SplitConfig = SplitConfig()
+    store: StoreConfig = StoreConfig()
+    strict: bool = Field(False, description="any repair of a call's data refuses the call")
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not name or any(character in name for character in "/\\\0"):
+            raise ValueError("a recipe's name has no slashes")
+        return name
+
+    def digest(self) -> str:
+        """sha256 over the canonical JSON of everything but the name."""
+        body = self.model_dump(mode="json", exclude={"name"})
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def recipe_names() -> list[str]:
+    """Names that `load_recipe` accepts besides paths."""
+    return sorted(
+        path.stem for path in resource_folder("pipelines").glob("*.yaml") if not path.stem.startswith("train")
+    )
+
+
+def load_recipe(name_or_path: str | None, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe by name (of those that come with the package) or path, and apply overrides.
+
+    `overrides` maps dotted keys to values: `{"codec.id": "untrained:0"}`.
+    Raises ConfigError that lists every fault of the file at once.
+    """
+    where, body = "defaults", {}
+    if name_or_path is not None:
+        path = _find_recipe(name_or_path)
+        where, body = str(path), _read_yaml(path)
+        body.setdefault("name", path.stem)
+    for dotted, value in (overrides or {}).items():
+        _set_dotted(body, dotted, value)
+    try:
+        return Recipe.model_validate(body)
+    except ValidationError as error:
+        raise ConfigError(
+            "the recipe has faults",
+            where=where,
+            faults=validation_faults(error),
+            next_step="docs/reference/recipes.md lists every key",
+        ) from error
+
+
+def validation_faults(error: ValidationError) -> list[str]:
+    """One sentence per fault: the key, the rule and the value got."""
+    return [
+        f"{'.'.join(str(part) for part in fault['loc']) or '(file)'}: {fault['msg']} (got {_short(fault['input'])})"
+        for fault in error.errors()
+    ]
+
+
+def _short(value: object, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _find_recipe(name_or_path: str) -> Path:
+    path = Path(name_or_path)
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        if not path.is_file():
+            raise ConfigError(
+                f"there is no recipe file {name_or_path!r}",
+                next_step="give a YAML file or one of: " + ", ".join(recipe_names()),
+            )
+        return path
+    known = resource_folder("pipelines") / f"{name_or_path}.yaml"
+    if name_or_path not in recipe_names():
+        raise ConfigError(
+            f"there is no recipe {name_or_path!r}",
+            next_step="give a YAML file or one of: " + ", ".join(recipe_names()),
+        )
+    return known
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > MAX_RECIPE_BYTES:
+        raise ConfigError(f"a recipe is at most {MAX_RECIPE_BYTES} bytes", where=str(path))
+    try:
+        body = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"not readable as YAML: {error}", where=str(path)) from error
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise ConfigError(f"a recipe is a mapping of keys, not a {type(body).__name__}", where=str(path))
+    return body
+
+
+def _set_dotted(body: dict[str, Any], dotted: str, value: Any) -> None:
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        child = body.get(parent)
+        if not isinstance(child, dict):
+            child = body[parent] = {}
+        body = child
+    body[last] = value
