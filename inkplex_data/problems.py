@@ -246,6 +246,55 @@ CODES: dict[str, Code] = {
         "A word ends within the last frame, after the last sample; its end was set to the audio's end.",
         "Nothing to do.",
     ),
+    # memory
+    "recording-duplicate-token": Code(
+        "memory",
+        "error",
+        "Two tokens of a recording claim the same call and position.",
+        "List every computed token once, under the request that computed it.",
+    ),
+    "recording-duplicate-call": Code(
+        "memory",
+        "error",
+        "Two requests of a recording have the same number.",
+        "Give every request its own `call`.",
+    ),
+    "recording-prefix-unknown": Code(
+        "memory",
+        "error",
+        "A cached prefix names a request that the recording does not have.",
+        "Add the request, or correct `cached.call`.",
+    ),
+    "recording-prefix-cycle": Code(
+        "memory",
+        "error",
+        "Cached prefixes form a circle, so nobody computed their tokens.",
+        "Correct `cached.call`: a prefix comes from an earlier request.",
+    ),
+    "recording-prefix-too-long": Code(
+        "memory",
+        "error",
+        "A cached prefix is longer than the request that it comes from.",
+        "Correct `cached.tokens`.",
+    ),
+    "recording-prefix-order": Code(
+        "memory",
+        "error",
+        "A request comes before the owner of its cached prefix.",
+        "Put requests in the order in which they ran, and check the times of both.",
+    ),
+    "recording-arrival-order": Code(
+        "memory",
+        "error",
+        "An arrival falls within a request: a token arrives before the one that precedes it.",
+        "Check `at` and `ready_at`: positions of one request arrive in order.",
+    ),
+    "recording-twin-differs": Code(
+        "memory",
+        "error",
+        "Counterfactual twins differ before the moment at which `branch_of` says that they fork.",
+        "Correct `branch_of.at`, or record the twin again from the same past.",
+    ),
     # store
     "audio-in-two-families": Code(
         "store",

@@ -1,0 +1,1 @@
+"""The causal memory that a recording of the reasoning model gives to a call: pure functions of arrays."""

@@ -1,0 +1,63 @@
+"""The two orders of a recording's tokens (seeds/000, "Current sequence memory", section 3).
+
+Layout order, by (call, position), is the row order of the states and of the stored tokens table.
+Arrival order, by (arrival, call, position), defines the window; a token's index in it is its rank.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from inkplex_data.errors import RecordingError
+
+REQUIRED = ("call", "position", "special", "bytes", "arrival_us")
+
+
+def layout_order(call: NDArray[np.integer], position: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Indices that put tokens into layout order; int64 [N].
+
+    Raises RecordingError when two tokens claim the same place, because each is computed once.
+    """
+    order = np.lexsort((position, call))
+    sorted_call, sorted_position = call[order], position[order]
+    same = (sorted_call[1:] == sorted_call[:-1]) & (sorted_position[1:] == sorted_position[:-1])
+    if same.any():
+        at = int(np.flatnonzero(same)[0])
+        raise RecordingError(
+            "recording-duplicate-token",
+            f"tokens {order[at]} and {order[at + 1]} both claim call {sorted_call[at]}, "
+            f"position {sorted_position[at]}",
+            next_step="List every computed token once, under the request that computed it.",
+        )
+    return order.astype(np.int64, copy=False)
+
+
+def arrival_order(arrival_us: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows in arrival order; int64 [N]. `arrival_us` is in layout order, so a stable sort settles ties."""
+    return np.argsort(arrival_us, kind="stable").astype(np.int64, copy=False)
+
+
+def arrival_rank(arrival_us: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Index of each row in arrival order; int64 [N]. `arrival_us` is in layout order."""
+    rank = np.empty(len(arrival_us), np.int64)
+    rank[arrival_order(arrival_us)] = np.arange(len(arrival_us))
+    return rank
+
+
+def in_layout_order(tokens: pl.DataFrame) -> pl.DataFrame:
+    """The token table sorted into layout order; `tokens` may come in any order.
+
+    Raises ValueError for a missing column and RecordingError for a place that two tokens claim.
+    """
+    missing = [name for name in REQUIRED if name not in tokens.columns]
+    if missing:
+        raise ValueError(f"the token table lacks {', '.join(missing)}; it has {', '.join(tokens.columns)}")
+    empty = [name for name in ("call", "position", "arrival_us") if tokens[name].null_count()]
+    if empty:
+        raise ValueError(f"the token table has nulls in {', '.join(empty)}")
+    call, position = tokens["call"].to_numpy(), tokens["position"].to_numpy()
+    if ((call[1:] > call[:-1]) | ((call[1:] == call[:-1]) & (position[1:] > position[:-1]))).all():
+        return tokens
+    return tokens[layout_order(call, position)]

@@ -1,0 +1,183 @@
+"""Whitespace-delimited words of the token bytes, and when each is complete.
+
+Rules: seeds/000, "Current sequence memory", section 4, "Causal lexical feature". The bytes of one call's
+computed tokens, in position order, split at whitespace bytes (09–0D and 20). A special token is a
+boundary and lends no bytes; a media placeholder carries no bytes and separates nothing. A word is
+complete once its *completer* has arrived: the token that holds the whitespace after it, or the special
+token after it, or else the last token of its call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from inkplex_data.memory.order import in_layout_order
+
+_WHITESPACE = np.zeros(256, bool)
+_WHITESPACE[[0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20]] = True
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words of one recording, in layout order, and the bytes that each token lends to them.
+
+    Rows index the tokens in layout order. A *span* says that bytes [span_start, span_end) of word
+    `span_word` belong to token `span_row`; spans are sorted by word and by row at once.
+    """
+
+    tokens: int
+    """N, the number of tokens."""
+    call: NDArray[np.int32]
+    """[W] call of each word."""
+    first: NDArray[np.int32]
+    """[W] row of the token that holds the word's first byte."""
+    completer: NDArray[np.int32]
+    """[W] row of the token whose arrival completes the word."""
+    offsets: NDArray[np.int64]
+    """[W + 1] where each word lies in `pool`."""
+    pool: bytes
+    """The bytes of all words, one after another."""
+    span_word: NDArray[np.int32]
+    """[S]"""
+    span_row: NDArray[np.int32]
+    """[S]"""
+    span_start: NDArray[np.int32]
+    """[S] first byte within the word."""
+    span_end: NDArray[np.int32]
+    """[S] end byte within the word, exclusive."""
+
+    def __len__(self) -> int:
+        return len(self.call)
+
+    def bytes_of(self, word: int) -> bytes:
+        """The word as the tokens spell it; not always UTF-8."""
+        return self.pool[self.offsets[word] : self.offsets[word + 1]]
+
+    def text(self, word: int) -> str:
+        """The word as text, with U+FFFD where its bytes are not UTF-8."""
+        return self.bytes_of(word).decode("utf-8", "replace")
+
+    def word_of_row(self) -> NDArray[np.int32]:
+        """[N] the first word that each token touches, −1 where it touches none."""
+        first = np.full(self.tokens, -1, np.int32)
+        # Assigning from the last span to the first leaves the first word of each row.
+        first[self.span_row[::-1]] = self.span_word[::-1]
+        return first
+
+    def frame(self) -> pl.DataFrame:
+        """One line per word: word, call, bytes, text, first_row, completer_row."""
+        return pl.DataFrame(
+            {
+                "word": np.arange(len(self), dtype=np.int32),
+                "call": self.call,
+                "bytes": pl.Series([self.bytes_of(word) for word in range(len(self))], dtype=pl.Binary),
+                "text": pl.Series([self.text(word) for word in range(len(self))], dtype=pl.String),
+                "first_row": self.first,
+                "completer_row": self.completer,
+            }
+        )
+
+    def spans(self) -> pl.DataFrame:
+        """One line per token and word it touches: word, row, start, end (bytes within the word)."""
+        return pl.DataFrame(
+            {
+                "word": self.span_word,
+                "row": self.span_row,
+                "start": self.span_start,
+                "end": self.span_end,
+            }
+        )
+
+    def whole_limits(
+        self, arrival_us: NDArray[np.int64], rank: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """What makes a token whole: (rows, complete_us, oldest_rank), one entry per token touching a word.
+
+        A row is whole while the session time is at least `complete_us`, the moment at which every word
+        that it touches is complete, and the token of rank `oldest_rank`, the oldest first token of
+        those words, is live. `arrival_us` int64 [N] and `rank` int64 [N] are in layout order.
+        """
+        if not len(self.span_row):
+            return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
+        at = np.flatnonzero(np.diff(self.span_row, prepend=-1))
+        complete_us = np.maximum.reduceat(arrival_us[self.completer[self.span_word]], at)
+        oldest_rank = np.minimum.reduceat(rank[self.first[self.span_word]], at)
+        return self.span_row[at], complete_us, oldest_rank
+
+
+def assemble_words(tokens: pl.DataFrame) -> Words:
+    """Words of a token table: columns call, position, special, bytes, arrival_us, in any order.
+
+    A `media` column, where present, marks placeholders, whose bytes are ignored.
+    Raises ValueError for a missing column and RecordingError for a place that two tokens claim.
+    """
+    tokens = in_layout_order(tokens)
+    count = len(tokens)
+    call = tokens["call"].to_numpy().astype(np.int32)
+    special = tokens["special"].fill_null(False).to_numpy()
+    silent = special
+    if "media" in tokens.columns:
+        silent = special | tokens["media"].is_not_null().to_numpy()
+    spelled = tokens["bytes"].fill_null(b"")
+    if silent.any():
+        spelled = tokens.select(
+            pl.when(pl.Series(silent)).then(pl.lit(b"")).otherwise(spelled).alias("bytes")
+        )["bytes"]
+    lengths = spelled.bin.size("b").to_numpy()
+    data = np.frombuffer(b"".join(spelled.to_list()), np.uint8)
+    row = np.repeat(np.arange(count, dtype=np.int32), lengths)
+
+    blank = _WHITESPACE[data]
+    # Bytes i−1 and i are apart when a special token or the border of a call lies between their tokens.
+    barriers = np.cumsum(special) + np.cumsum(np.diff(call, prepend=call[:1]) != 0)
+    apart = np.diff(barriers[row], prepend=-1) != 0
+    after_blank = np.concatenate([[True], blank[:-1]]) if len(data) else blank
+    starts = ~blank & (after_blank | apart)
+
+    kept = np.flatnonzero(~blank)
+    word = (np.cumsum(starts) - 1)[kept].astype(np.int32)
+    word_row = row[kept]
+    begin = np.flatnonzero(np.diff(word, prepend=-1))
+    offsets = np.append(begin, len(kept)).astype(np.int64)
+    first = word_row[begin]
+    last_byte = kept[offsets[1:] - 1]
+
+    edges = np.flatnonzero((np.diff(word, prepend=-1) != 0) | (np.diff(word_row, prepend=-1) != 0))
+    span_word = word[edges]
+    span_end = np.append(edges[1:], len(kept)) - offsets[span_word]
+    return Words(
+        tokens=count,
+        call=call[first],
+        first=first,
+        completer=_completers(call, special, row, blank, last_byte),
+        offsets=offsets,
+        pool=data[kept].tobytes(),
+        span_word=span_word,
+        span_row=word_row[edges],
+        span_start=(edges - offsets[span_word]).astype(np.int32),
+        span_end=span_end.astype(np.int32),
+    )
+
+
+def _completers(
+    call: NDArray[np.int32],
+    special: NDArray[np.bool_],
+    row: NDArray[np.int32],
+    blank: NDArray[np.bool_],
+    last_byte: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """[W] the earliest of: the next whitespace's token, the next special token, the call's last token."""
+    count = len(call)
+    last_row = row[last_byte]
+    never = np.int64(count)
+    blank_after = np.append(blank, False)[last_byte + 1]
+    next_row = np.append(row, 0)[last_byte + 1].astype(np.int64)
+    by_blank = np.where(blank_after, next_row, never)
+    specials = np.append(np.flatnonzero(special), never)
+    by_special = specials[np.searchsorted(specials, last_row, side="right").clip(max=len(specials) - 1)]
+    by_end = np.searchsorted(call, call[last_row], side="right") - 1
+    return np.minimum(np.minimum(by_blank, by_special), by_end).astype(np.int32)
