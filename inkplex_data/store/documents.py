@@ -1,0 +1,54 @@
+"""The store's small JSON files: one spelling when written, bounds and shape checked when read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from inkplex_data.errors import StoreCorruptError
+from inkplex_data.store.files import Files
+
+LIMIT_BYTES = 256 * 2**20
+"""No JSON file of a store comes near this; a larger one is refused before it is read."""
+
+
+def dump_json(document: Mapping[str, Any]) -> bytes:
+    """UTF-8 JSON with two-space indents and a final newline; keys keep their order."""
+    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def load_json(files: Files, key: str) -> dict[str, Any] | None:
+    """The object in `key`, or None if the file is not there.
+
+    Raises StoreCorruptError for a file that is too large, is no JSON, or holds no object.
+    """
+    size = files.size_bytes(key)
+    if size is None:
+        return None
+    if size > LIMIT_BYTES:
+        raise StoreCorruptError(
+            f"is {size:,} bytes long, more than the {LIMIT_BYTES:,} that any such file has",
+            where=files.describe(key),
+        )
+    data = files.read(key)
+    return None if data is None else parse_json(data, where=files.describe(key))
+
+
+def parse_json(data: bytes, *, where: str) -> dict[str, Any]:
+    """The JSON object in `data`. Raises StoreCorruptError for anything else."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StoreCorruptError(f"is not JSON ({error})", where=where) from error
+    if not isinstance(document, dict):
+        raise StoreCorruptError(f"holds {type(document).__name__}, not a JSON object", where=where)
+    return document
+
+
+def take(document: Mapping[str, Any], name: str, kind: type | tuple[type, ...], *, where: str) -> Any:
+    """`document[name]`, which must be of `kind`. Raises StoreCorruptError naming the field."""
+    value = document.get(name)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise StoreCorruptError(f"field {name!r} is missing or wrong (got {value!r:.80})", where=where)
+    return value

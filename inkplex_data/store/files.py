@@ -1,0 +1,267 @@
+"""Where a store's bytes lie: a local folder, or anything that fsspec opens. Keys are relative, with `/`.
+
+Everything else in this package reads and writes through `Files`, except the direct reads and the
+streamed writes of local arrays, which need a path.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from inkplex_data.errors import StoreCorruptError, StoreError
+
+
+def check_key(key: str, *, where: str) -> str:
+    """`key` itself, if it is a plain relative path that stays below its root.
+
+    Raises StoreCorruptError for absolute paths, `..`, empty parts, backslashes and control characters:
+    keys also come from files (`shard.json`), which may lie.
+    """
+    parts = key.split("/")
+    if not key or any(part in {"", ".", ".."} for part in parts) or "\\" in key or not key.isprintable():
+        raise StoreCorruptError(
+            f"{key!r} is not a path inside the store",
+            where=where,
+            next_step="Do not use this store; whoever made it named a file outside it.",
+        )
+    return key
+
+
+class Files(Protocol):
+    """The few operations that a store needs. Missing files give None or an empty list, never an error."""
+
+    root: str
+
+    def path(self, key: str) -> Path | None:
+        """The local path of `key`, or None where there is none."""
+
+    def describe(self, key: str) -> str:
+        """`key` as an error message should name it."""
+
+    def size_bytes(self, key: str) -> int | None:
+        """Size of one file, None if it is not there."""
+
+    def read(self, key: str) -> bytes | None:
+        """All bytes of one file, None if it is not there."""
+
+    def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Bytes [start, stop) for each range, fetched together; shorter where the file ends."""
+
+    def names(self, key: str) -> list[str]:
+        """Sorted names directly below the folder `key` ("" is the root)."""
+
+    def tree(self, key: str) -> list[str]:
+        """Sorted keys of all files below the folder `key`, relative to it."""
+
+    def open(self, key: str) -> IO[bytes]:
+        """A seekable binary file for libraries that want one. Raises FileNotFoundError."""
+
+    def write(self, key: str, data: bytes, *, exclusive: bool = False) -> None:
+        """Write one whole file so that a reader sees the old or the new, never a part.
+
+        `exclusive` raises FileExistsError instead of replacing.
+        """
+
+    def put(self, source: Path, key: str) -> None:
+        """Move (locally) or upload `source` to `key`, replacing it whole."""
+
+    def remove(self, key: str) -> None:
+        """Remove a file or a folder with all below it, if it is there."""
+
+
+def open_files(root: str | os.PathLike[str]) -> Files:
+    """Files below a local folder, or below an fsspec URL such as `s3://bucket/store` or `memory://store`."""
+    text = os.fspath(root)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    if "://" in text:
+        return FsspecFiles(text)
+    return LocalFiles(Path(text))
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable: a rename survives a power cut only after this."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def fsync_file(path: Path) -> None:
+    """Make the bytes of one file durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class LocalFiles:
+    """A folder on this machine. Whole files are replaced by rename."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root.expanduser()
+        self.root = str(root)
+
+    def path(self, key: str) -> Path | None:
+        return self.folder / key
+
+    def describe(self, key: str) -> str:
+        return str(self.folder / key)
+
+    def size_bytes(self, key: str) -> int | None:
+        path = self.folder / key
+        return path.stat().st_size if path.is_file() else None
+
+    def read(self, key: str) -> bytes | None:
+        try:
+            return (self.folder / key).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+
+    def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        with (self.folder / key).open("rb") as file:
+            return [os.pread(file.fileno(), stop - start, start) for start, stop in ranges]
+
+    def names(self, key: str) -> list[str]:
+        folder = self.folder / key
+        return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+
+    def tree(self, key: str) -> list[str]:
+        folder = self.folder / key
+        return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+    def open(self, key: str) -> IO[bytes]:
+        return (self.folder / key).open("rb")
+
+    def write(self, key: str, data: bytes, *, exclusive: bool = False) -> None:
+        target = self.folder / key
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".tmp-{target.name}-{secrets.token_hex(4)}")
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if exclusive:
+                os.link(temporary, target)  # unlike rename, fails where the name is taken
+            else:
+                temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        fsync_folder(target.parent)
+
+    def put(self, source: Path, key: str) -> None:
+        target = self.folder / key
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fsync_file(source)
+        if source.stat().st_dev == target.parent.stat().st_dev:
+            source.replace(target)
+        else:  # a rename cannot cross file systems: copy beside the target first
+            temporary = target.with_name(f".tmp-{target.name}-{secrets.token_hex(4)}")
+            try:
+                shutil.copyfile(source, temporary)
+                fsync_file(temporary)
+                temporary.replace(target)
+            finally:
+                temporary.unlink(missing_ok=True)
+            source.unlink()
+        fsync_folder(target.parent)
+
+    def remove(self, key: str) -> None:
+        path = self.folder / key
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+class FsspecFiles:
+    """Files behind an fsspec URL. Object stores replace an object as a whole, so no rename is needed."""
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        self.root = url.rstrip("/")
+        try:
+            self.fs: Any
+            self.fs, self.prefix = fsspec.core.url_to_fs(self.root)
+        except (ImportError, ValueError) as error:
+            raise StoreError(
+                f"cannot open this URL: {error}",
+                where=url,
+                next_step="Install the fsspec package for its protocol (s3fs, gcsfs, adlfs …) or correct it.",
+            ) from error
+
+    def _full(self, key: str) -> str:
+        return f"{self.prefix.rstrip('/')}/{key}" if key else self.prefix
+
+    def path(self, key: str) -> Path | None:
+        return None
+
+    def describe(self, key: str) -> str:
+        return f"{self.root}/{key}" if key else self.root
+
+    def size_bytes(self, key: str) -> int | None:
+        try:
+            info = self.fs.info(self._full(key))
+        except FileNotFoundError:
+            return None
+        return int(info["size"]) if info["type"] == "file" else None
+
+    def read(self, key: str) -> bytes | None:
+        try:
+            return bytes(self.fs.cat_file(self._full(key)))
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+
+    def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        full = self._full(key)
+        starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
+        # Object stores fetch these side by side.
+        return [bytes(part) for part in self.fs.cat_ranges([full] * len(ranges), starts, stops)]
+
+    def names(self, key: str) -> list[str]:
+        try:
+            found = self.fs.ls(self._full(key), detail=False, refresh=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        # Some object stores list the folder itself among its entries.
+        own = self._full(key).rstrip("/")
+        entries = {name.rstrip("/") for name in found} - {own}
+        return sorted(name.rsplit("/", maxsplit=1)[-1] for name in entries)
+
+    def tree(self, key: str) -> list[str]:
+        base = self._full(key).rstrip("/") + "/"
+        try:
+            found = self.fs.find(base)
+        except FileNotFoundError:
+            return []
+        return sorted(name.removeprefix(base) for name in found)
+
+    def open(self, key: str) -> IO[bytes]:
+        handle: IO[bytes] = self.fs.open(self._full(key), "rb")
+        return handle
+
+    def write(self, key: str, data: bytes, *, exclusive: bool = False) -> None:
+        full = self._full(key)
+        if exclusive and self.fs.exists(full):
+            raise FileExistsError(full)
+        self.fs.makedirs(full.rsplit("/", maxsplit=1)[0], exist_ok=True)
+        self.fs.pipe_file(full, data)
+
+    def put(self, source: Path, key: str) -> None:
+        full = self._full(key)
+        self.fs.makedirs(full.rsplit("/", maxsplit=1)[0], exist_ok=True)
+        self.fs.put_file(str(source), full)
+
+    def remove(self, key: str) -> None:
+        full = self._full(key)
+        if self.fs.exists(full):
+            self.fs.rm(full, recursive=True)
