@@ -295,6 +295,103 @@ CODES: dict[str, Code] = {
         "Counterfactual twins differ before the moment at which `branch_of` says that they fork.",
         "Correct `branch_of.at`, or record the twin again from the same past.",
     ),
+    # audio
+    "audio-unreadable": Code(
+        "audio",
+        "error",
+        "Neither libsndfile nor FFmpeg decodes the file.",
+        "Convert it with a program that plays it, for instance `ffmpeg -i FILE call.flac`; Fisher and "
+        "Switchboard files with Shorten compression need `sph2pipe -f wav` first.",
+    ),
+    "audio-headerless": Code(
+        "audio",
+        "error",
+        "The file holds bare samples: nothing in it tells encoding, rate and channels.",
+        "Convert it, for instance `ffmpeg -f mulaw -ar 8000 -ac 1 -i FILE call.wav` (`-f alaw`, `-f s16le` for "
+        "other encodings, `-ar` and `-ac` as recorded).",
+    ),
+    "audio-rate": Code(
+        "audio",
+        "error",
+        "The sample rate that the file declares is not one of sound (4 kHz to 768 kHz).",
+        "Export the call again at its true sample rate.",
+    ),
+    "audio-mono": Code(
+        "audio",
+        "error",
+        "The file has one channel where agent and caller are expected on a channel each.",
+        "Give the two sides as a stereo file or as two files, or start with `--mono`, which separates the speakers.",
+    ),
+    "audio-channels": Code(
+        "audio",
+        "error",
+        "It is not clear which channel is the agent's and which the caller's.",
+        'Name them in the manifest, counted from 0: `"channels": {"agent": 0, "caller": 1}`.',
+    ),
+    "audio-too-short": Code(
+        "audio",
+        "error",
+        "A channel holds less than one frame of 80 ms.",
+        "Check whether the recording failed; remove the call or replace the file.",
+    ),
+    "audio-not-finite": Code(
+        "audio", "error", "The audio has NaN or infinite samples.", "Export the call again, as 16-bit PCM."
+    ),
+    "audio-out-of-range": Code(
+        "audio",
+        "error",
+        "The audio has samples beyond 8 times full scale, so it is probably scaled as integers.",
+        "Divide the samples by 32,768 (or export as 16-bit PCM), so that full scale is 1.0.",
+    ),
+    "audio-dual-mono": Code(
+        "audio",
+        "error",
+        "Both channels hold the same recording, so nobody's voice is on its own.",
+        "Give a recording with one speaker a channel, or one channel of this file with `--mono`, which "
+        "separates the speakers.",
+    ),
+    "audio-both-silent": Code(
+        "audio", "error", "Both channels are silent.", "Check whether the recording failed; remove the call."
+    ),
+    "audio-damaged": Code(
+        "audio",
+        "error",
+        "Samples are missing inside the file, so everything later would be out of place.",
+        "Copy or download the file again; `ffmpeg -i FILE -f null -` shows where it is damaged.",
+    ),
+    "audio-changed": Code(
+        "audio",
+        "error",
+        "The file was replaced or grew while the build ran.",
+        "Run the build again when the file is complete.",
+    ),
+    "audio-truncated": Code(
+        "audio",
+        "repair",
+        "The file ends before the length that its header declares; what is there was used.",
+        "Copy or download the file again if the rest of the call matters.",
+    ),
+    "audio-extra-tracks": Code(
+        "audio",
+        "repair",
+        "The file holds several audio tracks; only the first was used.",
+        "Extract the tracks that hold agent and caller, and give them as two files.",
+    ),
+    "audio-length-differs": Code(
+        "audio",
+        "info",
+        "The header declares another length than the file has; every decoded sample was used.",
+        "Nothing to do.",
+    ),
+    "audio-channel-lengths": Code(
+        "audio",
+        "info",
+        "Agent's and caller's file differ in length; the missing end counts as missing, not as silence.",
+        "Check that both files begin at the same moment.",
+    ),
+    "audio-silent-channel": Code(
+        "audio", "info", "One channel is silent throughout.", "Nothing to do if that speaker said nothing."
+    ),
     # store
     "audio-in-two-families": Code(
         "store",

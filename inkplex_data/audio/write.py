@@ -1,0 +1,130 @@
+"""Audio files that are either there whole or not at all: written beside their place, then renamed.
+
+The same samples always give the same bytes, whatever the sizes of the chunks that they come in.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from inkplex_data.errors import UsageError
+
+Waveform = npt.NDArray[Any] | Iterable[npt.NDArray[Any]]
+
+_WAV_MAX_BYTES = 0xFFFFFFFF - 64
+
+
+def write_wav(
+    path: Path, samples: Waveform, sample_rate_hz: int, *, subtype: Literal["PCM_16", "FLOAT"] = "PCM_16"
+) -> int:
+    """Write a WAV file; returns the number of samples per channel.
+
+    `samples`: float [n] or [channels, n], whole or as chunks of one kind, 1.0 being full scale. PCM_16
+    rounds to the nearest of ±32,768 and clips; samples that came from 16-bit files return unchanged.
+    Raises UsageError for values that are not finite, unequal chunks and files over 4 GiB.
+    """
+    width = {"PCM_16": 2, "FLOAT": 4}[subtype]
+    chunks = _planar(samples)
+    first = next(chunks)
+    channels = len(first)
+    with _replacing(path) as file:
+        # By hand: libsndfile puts the time of day into a float file's PEAK chunk.
+        file.write(_wav_header(channels, sample_rate_hz, width, 0))
+        count = 0
+        for chunk in _chain(first, chunks):
+            values = _quantised(chunk, 15).astype("<i2") if subtype == "PCM_16" else chunk.astype("<f4")
+            count += chunk.shape[1]
+            if count * channels * width > _WAV_MAX_BYTES:
+                raise UsageError("a WAV file cannot exceed 4 GiB", where=str(path), next_step="Write FLAC.")
+            file.write(values.T.tobytes())
+        file.seek(0)
+        file.write(_wav_header(channels, sample_rate_hz, width, count * channels * width))
+    return count
+
+
+def write_flac(path: Path, samples: Waveform, sample_rate_hz: int, *, bits: Literal[16, 24] = 16) -> int:
+    """Write a FLAC file; arguments, result and errors as for `write_wav`."""
+    import soundfile
+
+    chunks = _planar(samples)
+    first = next(chunks)
+    with _replacing(path) as file:
+        count = 0
+        with soundfile.SoundFile(file, "w", sample_rate_hz, len(first), f"PCM_{bits}", format="FLAC") as out:
+            for chunk in _chain(first, chunks):
+                # libsndfile takes the upper bits of 32; its own scaling of floats would not round-trip.
+                out.write(
+                    np.ascontiguousarray((_quantised(chunk, bits - 1) << (32 - bits)).astype(np.int32).T)
+                )
+                count += chunk.shape[1]
+    return count
+
+
+def _quantised(chunk: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int64]:
+    scale = 2.0**bits
+    return np.clip(np.rint(chunk.astype(np.float64) * scale), -scale, scale - 1).astype(np.int64)
+
+
+def _planar(samples: Waveform) -> Iterator[npt.NDArray[Any]]:
+    """Chunks [channels, n], checked; always at least one, perhaps empty."""
+    channels: int | None = None
+    for chunk in [samples] if isinstance(samples, np.ndarray) else samples:
+        planar = np.atleast_2d(np.asarray(chunk))
+        if planar.ndim != 2 or (channels is not None and len(planar) != channels):
+            raise UsageError(
+                f"chunks must be [n] or [{channels or 'channels'}, n], got shape {np.shape(chunk)}"
+            )
+        if not np.issubdtype(planar.dtype, np.floating):
+            raise UsageError(f"samples must be floats with full scale 1.0, got {planar.dtype}")
+        if not np.isfinite(planar).all():
+            raise UsageError("samples hold NaN or infinity")
+        channels = len(planar)
+        yield planar
+    if channels is None:
+        yield np.zeros((1, 0), np.float32)
+
+
+def _chain(first: npt.NDArray[Any], rest: Iterator[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
+    yield first
+    yield from rest
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when the block ends well, and leaves nothing when it does not."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _wav_header(channels: int, sample_rate_hz: int, width: int, data_bytes: int) -> bytes:
+    block = channels * width
+    body = struct.pack(
+        "<HHIIHH", 1 if width == 2 else 3, channels, sample_rate_hz, sample_rate_hz * block, block, 8 * width
+    )
+    extra = b"" if width == 2 else struct.pack("<H4sII", 0, b"fact", 4, data_bytes // block)
+    fmt = body if width == 2 else body + extra[:2]
+    fact = extra[2:]
+    size = 4 + 8 + len(fmt) + len(fact) + 8 + data_bytes
+    return (
+        struct.pack("<4sI4s4sI", b"RIFF", size, b"WAVE", b"fmt ", len(fmt))
+        + fmt
+        + fact
+        + struct.pack("<4sI", b"data", data_bytes)
+    )
