@@ -3,7 +3,7 @@
 Layout (docs/reference/store.md has the whole of it):
     store.json   snapshots/NNNNNN.json   calls|problems|splits|recordings|prefixes.parquet
     calls/NNNNNN/        calls, words, versions, problems .parquet   arrays.zarr   shard.json
-    recordings/NNNNNN/   tokens.parquet   arrays.zarr   shard.json
+    recordings/NNNNNN/   recordings, tokens .parquet   arrays.zarr   shard.json
     prefixes/NNNNNN/     prefixes.parquet   arrays.zarr   shard.json
 """
 

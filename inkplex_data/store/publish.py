@@ -1,0 +1,182 @@
+"""How a shard appears: built in a temporary sibling, made durable, renamed, and published by `shard.json`.
+
+`shard.json` names every file with its size and SHA-256. It is written last, so a folder without it is
+not part of the store, on object stores too, where nothing renames. Published shards never change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.store.documents import dump_json, load_json, take
+from inkplex_data.store.files import Files, LocalFiles, check_key, fsync_file, fsync_folder, open_files
+from inkplex_data.store.format import FORMAT, SHARD_KINDS, ShardKind
+
+_SHARD_NAME = re.compile(r"\d{6,}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    """Size and SHA-256 of one file."""
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """A published shard: its counts, its files, and the SHA-256 of its `shard.json`."""
+
+    kind: ShardKind
+    shard: int
+    counts: Mapping[str, int]
+    files: Mapping[str, FileDigest]
+    sha256: str
+
+    @property
+    def key(self) -> str:
+        return shard_folder(self.kind, self.shard)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(digest.size_bytes for digest in self.files.values())
+
+
+def shard_folder(kind: ShardKind, shard: int) -> str:
+    """Key of a shard's folder, such as `calls/000003`."""
+    return f"{kind}/{shard:06d}"
+
+
+def shard_numbers(files: Files, kind: ShardKind) -> list[int]:
+    """Numbers of the shard folders that exist, published or not."""
+    return sorted(int(name) for name in files.names(kind) if _SHARD_NAME.fullmatch(name))
+
+
+def read_shard(files: Files, kind: ShardKind, shard: int) -> ShardInfo | None:
+    """The published shard, or None where there is no `shard.json`.
+
+    Raises StoreCorruptError for a `shard.json` that is not one, or that names files outside its folder.
+    """
+    key = f"{shard_folder(kind, shard)}/shard.json"
+    where = files.describe(key)
+    document = load_json(files, key)
+    if document is None:
+        return None
+    if document.get("format") != FORMAT or document.get("kind") != kind or document.get("shard") != shard:
+        raise StoreCorruptError(
+            f"does not describe shard {shard} of kind {kind}, format {FORMAT}", where=where
+        )
+    counts: dict[str, int] = take(document, "counts", dict, where=where)
+    listed: dict[str, object] = take(document, "files", dict, where=where)
+    for name in counts:
+        take(counts, name, int, where=where)
+    digests = {}
+    for name, entry in listed.items():
+        check_key(name, where=where)
+        if not isinstance(entry, dict):
+            raise StoreCorruptError(f"file {name!r} has no size and digest", where=where)
+        digest = FileDigest(
+            take(entry, "size_bytes", int, where=where), take(entry, "sha256", str, where=where)
+        )
+        if digest.size_bytes < 0 or not _SHA256.fullmatch(digest.sha256):
+            raise StoreCorruptError(f"file {name!r} has a size or digest that is none", where=where)
+        digests[name] = digest
+    data = files.read(key)
+    assert data is not None
+    return ShardInfo(kind, shard, counts, digests, hashlib.sha256(data).hexdigest())
+
+
+def published_shards(root: str | os.PathLike[str] | Files, kind: ShardKind) -> list[ShardInfo]:
+    """All published shards of one kind, by number, listed by a snapshot or not."""
+    files = open_files(root) if isinstance(root, str | os.PathLike) else root
+    found = (read_shard(files, kind, shard) for shard in shard_numbers(files, kind))
+    return [info for info in found if info is not None]
+
+
+def digest_file(path: Path) -> FileDigest:
+    """Size and SHA-256 of a local file, read once with little memory."""
+    with path.open("rb") as file:
+        return FileDigest(os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+class StagedShard:
+    """A shard under construction. Fill `folder`, then `publish`, or `abort`.
+
+    On a local root the folder is the temporary sibling `KIND/.tmp-NNNNNN-XXXX`; leftovers of the same
+    shard are removed first, so two processes must not write one shard at a time. On a URL it is a local
+    temporary folder that `publish` uploads.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], kind: ShardKind, shard: int) -> None:
+        """Raises StoreError if the shard is published already."""
+        assert kind in SHARD_KINDS
+        self.files = open_files(root)
+        self.kind, self.shard = kind, shard
+        self.key = shard_folder(kind, shard)
+        self._refuse_published()
+        if isinstance(self.files, LocalFiles):
+            parent = self.files.folder / kind
+            parent.mkdir(parents=True, exist_ok=True)
+            prefix = f".tmp-{shard:06d}-"
+            for leftover in parent.glob(f"{prefix}*"):
+                shutil.rmtree(leftover)
+            self.folder = parent / f"{prefix}{secrets.token_hex(4)}"
+            self.folder.mkdir()
+        else:
+            self.folder = Path(tempfile.mkdtemp(prefix=f"inkplex-{kind}-{shard:06d}-"))
+
+    def publish(self, counts: Mapping[str, int]) -> ShardInfo:
+        """Make the shard part of the store. Raises StoreError if it is published already."""
+        names = sorted(p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file())
+        digests = {name: digest_file(self.folder / name) for name in names}
+        document = dump_json(
+            {
+                "format": FORMAT,
+                "kind": self.kind,
+                "shard": self.shard,
+                "counts": dict(counts),
+                "files": {
+                    name: {"size_bytes": digest.size_bytes, "sha256": digest.sha256}
+                    for name, digest in digests.items()
+                },
+            }
+        )
+        self._refuse_published()
+        # Without shard.json it is what a build that stopped here left behind.
+        self.files.remove(self.key)
+        if isinstance(self.files, LocalFiles):
+            target = self.files.folder / self.key
+            for name in names:
+                fsync_file(self.folder / name)
+            for folder in {self.folder, *(p for p in self.folder.rglob("*") if p.is_dir())}:
+                fsync_folder(folder)
+            self.folder.rename(target)
+            fsync_folder(target.parent)
+        else:
+            for name in names:
+                self.files.put(self.folder / name, f"{self.key}/{name}")
+        self.files.write(f"{self.key}/shard.json", document)
+        self.abort()
+        return ShardInfo(self.kind, self.shard, dict(counts), digests, hashlib.sha256(document).hexdigest())
+
+    def abort(self) -> None:
+        """Remove the temporary folder, if it is still there."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _refuse_published(self) -> None:
+        if self.files.size_bytes(f"{self.key}/shard.json") is not None:
+            raise StoreError(
+                "this shard is published already, and published shards never change",
+                where=self.files.describe(self.key),
+                next_step="Write the next free shard number, or build into another folder.",
+            )

@@ -1,0 +1,164 @@
+"""Parquet tables of a shard: one row group per call, so that one call is one read; page checksums checked.
+
+Bytes depend on the rows and the PyArrow version alone: no clock, no path, no thread order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from inkplex_data.errors import StoreCorruptError, UsageError
+from inkplex_data.store.files import Files
+
+Schema = Mapping[str, pl.DataType]
+_COMPAT = pl.CompatLevel.oldest()
+RESTORE = "Restore the file from a copy, or delete its shard folder and run the build again."
+
+
+def fit(table: pl.DataFrame, schema: Schema, *, what: str) -> pl.DataFrame:
+    """`table` with exactly the columns of `schema`, in its order and types.
+
+    Raises UsageError for missing or unknown columns and for values that a type cannot hold.
+    """
+    missing, unknown = schema.keys() - set(table.columns), set(table.columns) - schema.keys()
+    if missing or unknown:
+        raise UsageError(
+            f"the {what} table lacks the columns {sorted(missing)} and has unknown ones {sorted(unknown)}"
+        )
+    try:
+        return table.select(list(schema)).cast(dict(schema))  # type: ignore[arg-type]
+    except pl.exceptions.PolarsError as error:
+        raise UsageError(f"the {what} table does not fit its types: {error}") from error
+
+
+def row_table(row: Mapping[str, Any], schema: Schema) -> pl.DataFrame:
+    """One row; columns that `schema` does not name get the type of their value.
+
+    Raises UsageError naming the column whose value does not fit its type.
+    """
+    columns = []
+    for name, value in row.items():
+        try:
+            columns.append(pl.Series(name, [value], dtype=schema.get(name)))
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise UsageError(f"column {name!r} is {schema[name]}, so it cannot hold {value!r:.80}") from error
+    return pl.DataFrame(columns)
+
+
+class TableWriter:
+    """Appends row groups to one Parquet file. Only the last row group and the footer are in memory."""
+
+    def __init__(self, path: Path, schema: Schema, *, metadata: Mapping[str, str] | None = None) -> None:
+        self.rows = 0
+        self._schema = dict(schema)
+        self._what = path.stem
+        arrow = pl.DataFrame(schema=self._schema).to_arrow(compat_level=_COMPAT).schema
+        if metadata:
+            arrow = arrow.with_metadata(dict(metadata))
+        self._arrow = arrow
+        self._writer = pq.ParquetWriter(
+            path, arrow, compression="zstd", compression_level=3, write_page_checksum=True, version="2.6"
+        )
+
+    def write(self, table: pl.DataFrame) -> None:
+        """Append `table` as one row group; an empty one adds nothing. Raises UsageError as `fit` does."""
+        if table.height:
+            arrow = fit(table, self._schema, what=self._what).rechunk().to_arrow(compat_level=_COMPAT)
+            self._writer.write_table(arrow.cast(self._arrow), row_group_size=table.height)
+            self.rows += table.height
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def groups_of(ends: Sequence[int], offset: int, rows: int) -> tuple[list[int], int]:
+    """Row groups that hold `rows` rows from `offset`, and how many rows of the first to skip.
+
+    `ends` are the cumulative row counts of the file's groups.
+    """
+    if not rows:
+        return [], 0
+    first, last = bisect_right(ends, offset), bisect_right(ends, offset + rows - 1)
+    return list(range(first, last + 1)), offset - (ends[first - 1] if first else 0)
+
+
+class TableReader:
+    """Reads row ranges and columns of one Parquet file, verifying page checksums. Safe between threads."""
+
+    def __init__(self, files: Files, key: str) -> None:
+        """Raises StoreCorruptError if the file is missing or its footer cannot be read."""
+        self.where = files.describe(key)
+        self._files, self._key = files, key
+        self._metadata: Any = None
+        with self._open() as file:
+            self._metadata = file.metadata
+            self.schema: dict[str, pl.DataType] = dict(pl.from_arrow(file.schema_arrow.empty_table()).schema)  # type: ignore[union-attr]
+        counts = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+        self._ends = list(accumulate(counts))
+        self.rows: int = self._ends[-1] if self._ends else 0
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The file's own key-value metadata."""
+        raw = self._metadata.metadata or {}
+        return {key.decode(): value.decode(errors="replace") for key, value in raw.items()}
+
+    def read(
+        self, offset: int = 0, rows: int | None = None, *, columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """`rows` rows from `offset` (to the end by default), of `columns` (all by default).
+
+        Raises StoreCorruptError for damaged pages and for ranges that the file does not have.
+        """
+        rows = self.rows - offset if rows is None else rows
+        if offset < 0 or rows < 0 or offset + rows > self.rows:
+            raise self._corrupt(f"has {self.rows:,} rows, not {offset:,} to {offset + rows:,}")
+        names = list(self.schema if columns is None else columns)
+        groups, skip = groups_of(self._ends, offset, rows)
+        try:
+            with self._open() as file:
+                table = pl.from_arrow(file.read_row_groups(groups, columns=names, use_threads=False))
+        except (OSError, pa.ArrowException) as error:
+            if isinstance(error, StoreCorruptError):
+                raise
+            raise self._corrupt(f"cannot be read: {error}") from error
+        assert isinstance(table, pl.DataFrame)
+        return table.select(names).slice(skip, rows)
+
+    def chunks(self, *, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """All rows, one row group at a time."""
+        start = 0
+        for end in self._ends:
+            yield self.read(start, end - start, columns=columns)
+            start = end
+
+    def _open(self) -> Any:
+        path = self._files.path(self._key)
+        try:
+            source = self._files.open(self._key) if path is None else str(path)
+            return pq.ParquetFile(source, metadata=self._metadata, page_checksum_verification=True)
+        except FileNotFoundError as error:
+            raise StoreCorruptError("the table is missing", where=self.where, next_step=RESTORE) from error
+        except (OSError, pa.ArrowException) as error:
+            raise self._corrupt(f"cannot be opened: {error}") from error
+
+    def _corrupt(self, what: str) -> StoreCorruptError:
+        return StoreCorruptError(what, where=self.where, next_step=RESTORE)
