@@ -1,0 +1,247 @@
+"""From what a corpus says about a call to a `CallEntry`: paths, neighbours, sidecar, ids, splits.
+
+The three readers (manifest, Moshi inventory, folder) differ only in how they make drafts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
+from inkplex_data.corpus.faults import Breach, Fault, short
+from inkplex_data.corpus.paths import PathFault, Paths, stem_of
+from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.corpus.sidecar_models import Sidecar
+from inkplex_data.corpus.transcripts import word_suffixes
+from inkplex_data.errors import CallRefused
+from inkplex_data.problems import CODES, Problem, ProblemLog
+
+SIDECAR_SUFFIX = ".sidecar.json"
+RECORDING_SUFFIX = ".recording.jsonl"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Stands for: the file beside the audio, if there is one."""
+
+
+LOOK_BESIDE: Final = Beside()
+Named = str | None | Beside
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A call as its line or folder states it, nothing checked. `None` in a `Named` field means: there is none."""
+
+    call_id: str
+    audio: str | tuple[str, str]
+    where: str
+    line: int | None = None
+    words: Named = LOOK_BESIDE
+    sidecar: Named = LOOK_BESIDE
+    recording: Named = LOOK_BESIDE
+    recording_starts_at_us: int | None = None
+    family: str | None = None
+    split: str | None = None
+    role: str | None = None
+    voice: str | None = None
+    channels: ChannelSpec | None = None
+    text_conditions: dict[str, Any] | None = None
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A call that cannot be built, with every reason that one code covers."""
+
+    call_id: str
+    code: str
+    where: str
+    line: int | None
+    breaches: tuple[Breach, ...]
+
+    def problem(self) -> Problem:
+        error = CallRefused(
+            self.code,
+            "; ".join(map(str, self.breaches)),
+            where=self.where,
+            next_step=CODES[self.code].remedy,
+        )
+        return ProblemLog(self.call_id).refuse(error)
+
+    def faults(self, file: str) -> list[Fault]:
+        return [breach.at(file, self.line, code=self.code) for breach in self.breaches]
+
+
+@dataclass
+class Assembly:
+    """Entries in corpus order, refusals, and notes that refuse nothing."""
+
+    entries: list[CallEntry] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+
+
+class _Refused(Exception):
+    def __init__(self, code: str, *breaches: Breach) -> None:
+        self.code = code
+        self.breaches = breaches
+        super().__init__(code)
+
+
+def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
+    """Check every draft on its own, then what they say together. One bad draft never stops the others."""
+    result = Assembly()
+    first_by_id: dict[str, Draft] = {}
+    for draft in drafts:
+        try:
+            first = first_by_id.setdefault(draft.call_id, draft)
+            if first is not draft:
+                # The first stays: with both refused, copying a line would cost a good call.
+                raise _Refused(
+                    "duplicate-id", Breach("/id", short(draft.call_id), f"is the id of {first.where} already")
+                )
+            result.entries.append(_entry(draft, paths))
+        except _Refused as refused:
+            result.refusals.append(
+                Refusal(draft.call_id, refused.code, draft.where, draft.line, refused.breaches)
+            )
+    _agree_on_splits(result, first_by_id)
+    return result
+
+
+def _entry(draft: Draft, paths: Paths) -> CallEntry:
+    if isinstance(draft.audio, str):
+        audio: Path | AgentCaller = _file(paths, draft.audio, "/path")
+        beside = audio
+        source = draft.audio
+    else:
+        agent, caller = draft.audio
+        audio = AgentCaller(_file(paths, agent, "/path/agent"), _file(paths, caller, "/path/caller"))
+        beside = audio.agent
+        source = f"{agent} + {caller}"
+    words = _named(paths, draft.words, beside, word_suffixes(), "/words")
+    sidecar_path = _named(paths, draft.sidecar, beside, (SIDECAR_SUFFIX,), "/sidecar")
+    recording = _named(paths, draft.recording, beside, (RECORDING_SUFFIX,), "/recording")
+    if draft.recording_starts_at_us is not None and recording is None:
+        raise _Refused(
+            "corpus-line-invalid",
+            Breach("/recording_starts_at", "", "is given, but the call has no recording"),
+        )
+    if sidecar_path is not None:
+        draft = _with_sidecar(draft, _sidecar(sidecar_path))
+    return CallEntry(
+        call_id=draft.call_id,
+        audio=audio,
+        channels=draft.channels,
+        words=words,
+        sidecar=sidecar_path,
+        recording=recording,
+        recording_starts_at_us=draft.recording_starts_at_us or 0,
+        family=draft.family or _default_family(draft.call_id, recording, paths),
+        split=draft.split,
+        role=draft.role,
+        voice=draft.voice,
+        text_conditions=draft.text_conditions,
+        duration_s=draft.duration_s,
+        source=source,
+        where=draft.where,
+    )
+
+
+def _file(paths: Paths, spelled: str, pointer: str) -> Path:
+    try:
+        return paths.file(spelled)
+    except PathFault as fault:
+        raise _Refused(fault.code, Breach(pointer, fault.value, fault.rule)) from fault
+
+
+def _named(paths: Paths, named: Named, audio: Path, suffixes: tuple[str, ...], pointer: str) -> Path | None:
+    if named is None:
+        return None
+    if isinstance(named, str):
+        return _file(paths, named, pointer)
+    try:
+        return paths.beside(audio, suffixes)
+    except PathFault as fault:
+        raise _Refused(fault.code, Breach(pointer, fault.value, fault.rule)) from fault
+
+
+def _sidecar(path: Path) -> Sidecar:
+    try:
+        return read_sidecar(path)
+    except CallRefused as error:
+        raise _Refused(error.code, Breach("/sidecar", "", str(error.what))) from error
+
+
+def _with_sidecar(draft: Draft, sidecar: Sidecar) -> Draft:
+    """Fill in what the line leaves out. Family, split and start must agree where both speak."""
+    identity, prompt, updates = sidecar.identity, sidecar.prompt, sidecar.private_updates
+    starts_at_us = None
+    if updates is not None and updates.mapping is not None:
+        starts_at_us = seconds_to_us(updates.mapping.recording_starts_at_s)
+    said = {
+        "family": (draft.family, identity.family),
+        "split": (draft.split, identity.split),
+        "recording_starts_at_us": (draft.recording_starts_at_us, starts_at_us),
+    }
+    breaches = [
+        Breach("/" + name.removesuffix("_us"), short(line), f"differs from the sidecar's {short(other)}")
+        for name, (line, other) in said.items()
+        if line is not None and other is not None and line != other
+    ]
+    if breaches:
+        raise _Refused("sidecar-contradicts", *breaches)
+    return replace(
+        draft,
+        family=draft.family or identity.family,
+        split=draft.split or identity.split,
+        recording_starts_at_us=(
+            starts_at_us if draft.recording_starts_at_us is None else draft.recording_starts_at_us
+        ),
+        role=draft.role if draft.role is not None or prompt is None else prompt.role,
+        voice=draft.voice if draft.voice is not None or prompt is None else prompt.voice,
+    )
+
+
+def _default_family(call_id: str, recording: Path | None, paths: Paths) -> str:
+    """Calls over one recording share its evidence, so they default to one family; others are their own."""
+    if recording is None:
+        return call_id
+    real = recording.resolve()
+    shown = real.relative_to(paths.root) if real.is_relative_to(paths.root) else real
+    return shown.as_posix().removesuffix(".jsonl").removesuffix(".recording")
+
+
+def _agree_on_splits(result: Assembly, drafts: dict[str, Draft]) -> None:
+    """Refuse the families whose calls name different splits; let the silent calls of the others follow."""
+    named: dict[str, dict[str, str]] = {}
+    for entry in result.entries:
+        if entry.split is not None:
+            named.setdefault(entry.family, {}).setdefault(entry.split, entry.where)
+    kept = []
+    for entry in result.entries:
+        splits = named.get(entry.family, {})
+        if len(splits) > 1:
+            places = ", ".join(f"{split} in {where}" for split, where in splits.items())
+            breach = Breach(
+                "/split", short(entry.split), f"of family {entry.family!r} is not agreed: {places}"
+            )
+            line = drafts[entry.call_id].line
+            result.refusals.append(Refusal(entry.call_id, "split-conflict", entry.where, line, (breach,)))
+        else:
+            kept.append(replace(entry, split=next(iter(splits), None)))
+    result.entries = kept
+
+
+def path_ids(spelled: list[str]) -> list[str]:
+    """Ids of calls that have none: the path without its suffix, or with it where two would be equal."""
+    stems = [str(Path(path).with_name(stem_of(path))) if path else path for path in spelled]
+    count: dict[str, set[str]] = {}
+    for stem, path in zip(stems, spelled, strict=True):
+        count.setdefault(stem, set()).add(path)
+    return [stem if len(count[stem]) == 1 else path for stem, path in zip(stems, spelled, strict=True)]

@@ -1,0 +1,51 @@
+"""Field types that the corpus models share. Nothing is coerced: text is no number and `true` is no 1."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, model_validator
+
+SECONDS_LIMIT = 9.2e12
+"""Largest time whose microseconds fit in 64 bits."""
+
+Seconds = Annotated[
+    float, Strict(), Field(allow_inf_nan=False, ge=-SECONDS_LIMIT, le=SECONDS_LIMIT, description="seconds")
+]
+"""Seconds as JSON spells them; `clock.seconds_to_us` makes the exact integer of it."""
+
+Duration = Annotated[float, Strict(), Field(allow_inf_nan=False, ge=0, le=SECONDS_LIMIT)]
+"""A length of time in seconds, not negative."""
+
+Text = Annotated[str, Strict()]
+Name = Annotated[str, Strict(), Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""An identifier or path: not empty, no control characters; spaces, dots, colons and any script are fine."""
+
+Sha256 = Annotated[str, Strict(), Field(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Strict(), Field(ge=0, le=2**63 - 1)]
+Index = Annotated[int, Strict(), Field(ge=0, le=2**31 - 1)]
+Flag = Annotated[bool, Strict()]
+JsonObject = dict[str, JsonValue]
+
+
+class Model(BaseModel):
+    """Base of every corpus model: immutable, and an unknown field is a fault, since it is mostly a typo."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_by_name=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that reads back as this model; fields that were not given stay out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class Interval(Model):
+    """Half-open stretch [start_s, end_s) of a timeline, in seconds."""
+
+    start_s: Seconds
+    end_s: Seconds
+
+    @model_validator(mode="after")
+    def _ends_after_start(self) -> Interval:
+        if self.end_s < self.start_s:
+            raise ValueError("end_s must not be before start_s")
+        return self

@@ -1,0 +1,122 @@
+"""JSON from files nobody vouches for: bounded reads, numbered lines, no NaN, no key given twice."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inkplex_data.corpus.faults import Breach, short
+from inkplex_data.errors import CorpusError
+
+DOCUMENT_BYTES = 256 * 2**20
+"""Largest single JSON document that is read: days of word timings."""
+LINE_BYTES = 512 * 2**20
+"""Longest line: a request of some five million tokens."""
+
+
+class JsonFault(ValueError):
+    """Text that is not strict JSON."""
+
+    def __init__(self, rule: str, value: str = "") -> None:
+        self.breach = Breach("", value, rule)
+        super().__init__(str(self.breach))
+
+
+class DuplicateKey(JsonFault):
+    """An object gives one key twice; `key` names it."""
+
+    def __init__(self, key: str, values: tuple[object, object]) -> None:
+        self.key = key
+        super().__init__(f"gives the key {key!r} twice", f"{short(values[0])} and {short(values[1])}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in seen:
+                raise DuplicateKey(key, (seen[key], value))
+            seen[key] = value
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise JsonFault("is not JSON: NaN and infinities have no spelling in it", name)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise JsonFault("is a number too large to hold", text)
+    return value
+
+
+def parse_json(data: bytes) -> Any:
+    """Strict JSON. Python keeps the last of two equal keys and reads NaN; both would hide a fault here.
+
+    Raises JsonFault.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonFault(
+            f"is not UTF-8 at byte {error.start}", short(data[error.start : error.end])
+        ) from error
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+    except JsonFault:
+        raise
+    except json.JSONDecodeError as error:
+        near = text[max(0, error.pos - 15) : error.pos + 15]
+        raise JsonFault(
+            f"is not JSON: {error.msg.lower()} at character {error.pos + 1}", short(near)
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise JsonFault(f"is not JSON that can be read ({error})") from error
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a JSONL file. `complete` is false for a last line that no newline ends."""
+
+    number: int
+    data: bytes
+    complete: bool
+
+
+def numbered_lines(path: Path) -> Iterator[Line]:
+    """Lines that are not blank, counted from 1, read one at a time. Raises CorpusError for an endless one."""
+    with path.open("rb") as file:
+        number = 0
+        while data := file.readline(LINE_BYTES):
+            number += 1
+            complete = data.endswith(b"\n")
+            if not complete and len(data) >= LINE_BYTES:
+                raise CorpusError(
+                    f"the line is longer than {LINE_BYTES:,} bytes",
+                    where=f"{path}:{number}",
+                    next_step="this is probably not a JSONL file",
+                )
+            if number == 1:
+                data = data.removeprefix(b"\xef\xbb\xbf")
+            if data.strip():
+                yield Line(number, data.rstrip(b"\r\n"), complete)
+
+
+def read_bounded(path: Path, limit: int = DOCUMENT_BYTES) -> bytes:
+    """The whole file, if it has at most `limit` bytes. Raises CorpusError for a larger one, OSError as usual."""
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise CorpusError(f"the file is larger than {limit:,} bytes", where=str(path))
+    return data
+
+
+def read_document(path: Path) -> Any:
+    """One strict JSON document. Raises JsonFault, CorpusError, OSError."""
+    return parse_json(read_bounded(path).removeprefix(b"\xef\xbb\xbf"))

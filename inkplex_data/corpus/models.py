@@ -1,0 +1,148 @@
+"""Models of the small corpus files: manifest lines, alignment JSON, splits, and a store's description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Strict, Tag, model_validator
+
+from inkplex_data.corpus.fields import (
+    SECONDS_LIMIT,
+    Duration,
+    Index,
+    JsonObject,
+    Model,
+    Name,
+    Seconds,
+    Sha256,
+    Text,
+)
+
+Split = Literal["train", "validation", "test"]
+Fraction = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+
+
+class TwoFiles(Model):
+    """The two sides of a call as two files, of which the first channel is used."""
+
+    agent: Name
+    caller: Name
+
+
+class Channels(Model):
+    """Zero-based channel index of each side, for files whose agent is not on the left."""
+
+    agent: Index
+    caller: Index
+
+    @model_validator(mode="after")
+    def _differ(self) -> Channels:
+        if self.agent == self.caller:
+            raise ValueError("agent and caller must be different channels")
+        return self
+
+
+def _one_file_or_two(value: object) -> str:
+    return "two" if isinstance(value, (dict, TwoFiles)) else "one"
+
+
+AudioPath = Annotated[
+    Annotated[Name, Tag("one")] | Annotated[TwoFiles, Tag("two")], Discriminator(_one_file_or_two)
+]
+
+
+class ManifestEntry(Model):
+    """One line of a manifest: one call. Paths are relative to the manifest's folder.
+
+    `words`, `sidecar` and `recording` default to the files beside the audio (`STEM.json`,
+    `STEM.sidecar.json`, `STEM.recording.jsonl`) where they exist; `null` means there is none.
+    """
+
+    id: Name
+    path: AudioPath = Field(description="stereo file, or one mono file for each side")
+    words: Name | None = Field(
+        default=None, description="transcript of the agent, in any format that is read"
+    )
+    sidecar: Name | None = None
+    recording: Name | None = Field(default=None, description="task recording; several calls may name one")
+    recording_starts_at: Seconds | None = Field(
+        default=None, description="session time, in seconds, at which the call's audio begins; 0 by default"
+    )
+    family: Name | None = Field(
+        default=None, description="calls that must share a split; by default those that share a recording"
+    )
+    split: Split | None = None
+    role: Text | None = Field(default=None, description="public role prompt, spoken in the prefix")
+    voice: Name | None = Field(default=None, description="identity of the agent's voice")
+    channels: Channels | None = None
+    duration: Duration | None = Field(None, description="stated length in seconds; the decoded audio decides")
+    text_conditions: JsonObject | None = None
+
+
+class MoshiEntry(Model):
+    """One line of a Moshi fine-tuning inventory (seeds/000, "Minimal dataset and private stream contract").
+
+    Fields beyond these are allowed, as they are to the trainers that read the same file.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    path: Name
+    duration: JsonValue = None
+    text_conditions: JsonObject | None = None
+
+
+Time = Annotated[float, Strict(), Field(ge=0, le=SECONDS_LIMIT, allow_inf_nan=False)]
+
+
+def _ends_after_start(times: tuple[float, float]) -> tuple[float, float]:
+    if times[1] <= times[0]:
+        raise ValueError("a word must end after it starts")
+    return times
+
+
+Alignment = tuple[Text, Annotated[tuple[Time, Time], AfterValidator(_ends_after_start)], Text]
+
+
+class AlignmentFile(Model):
+    """Word JSON beside the audio: `{"alignments": [[text, [start_s, end_s], speaker], …]}`.
+
+    `SPEAKER_MAIN` labels the agent. `confidence` runs parallel to `alignments`, because readers of the
+    layout take triples only. Other fields are allowed: other tools keep theirs here.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    alignments: list[Alignment]
+    text_conditions: JsonObject | None = None
+    confidence: list[Annotated[float, Strict(), Field(ge=0, le=1)] | None] | None = None
+    method: Text | None = None
+
+    @model_validator(mode="after")
+    def _parallel(self) -> AlignmentFile:
+        if self.confidence is not None and len(self.confidence) != len(self.alignments):
+            raise ValueError("confidence must have one entry for each alignment")
+        return self
+
+
+class SplitsFile(Model):
+    """Frozen assignment of families to splits."""
+
+    schema_: Literal["inkplex/splits@1"] = Field(default="inkplex/splits@1", alias="schema")
+    seed: int = 0
+    fractions: dict[Literal["validation", "test"], Fraction] = Field(default_factory=dict)
+    families: dict[Name, Split]
+
+
+class StoreDescription(Model):
+    """`store.json`: what a store was made with. It holds no clock times, so that rebuilds are byte-identical."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    format: Literal[1]
+    configuration: JsonObject = Field(default_factory=dict)
+    configuration_sha256: Sha256 | None = None
+    codec: JsonObject | None = None
+    tokenizer: JsonObject | None = None
+    model: JsonObject | None = None
+    tools: dict[str, Text] = Field(default_factory=dict)

@@ -1,0 +1,100 @@
+"""Paths as a corpus spells them: relative to its folder, inside its root, and there."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+from inkplex_data.corpus.faults import short
+
+URL_MARK = "://"
+
+
+class PathFault(ValueError):
+    """A path that cannot be used. `code` is a key of `problems.CODES`."""
+
+    def __init__(self, code: str, rule: str, value: str) -> None:
+        self.code = code
+        self.rule = rule
+        self.value = value
+        super().__init__(f"{rule} (got {value})")
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Resolves spelled paths against `folder` and keeps them inside `root`.
+
+    Symbolic links count as where they lead, so that an unpacked archive cannot reach outside through
+    one. `allow_outside` lifts the rule, for inventories that name files all over a disk.
+    """
+
+    folder: Path
+    root: Path
+    allow_outside: bool = False
+
+    def file(self, spelled: str) -> Path:
+        """The existing regular file that `spelled` names, not yet followed through symbolic links.
+
+        Raises PathFault with code path-outside-corpus or file-missing.
+        """
+        if URL_MARK in spelled:
+            raise PathFault("file-missing", "is a URL; copy the file into the corpus first", short(spelled))
+        if "\0" in spelled:
+            raise PathFault("file-missing", "holds a NUL character", short(spelled))
+        path = self.folder / spelled
+        self.check_inside(path, spelled)
+        if is_regular(path):
+            return path
+        for form in ("NFC", "NFD"):
+            # File systems and editors disagree on how accents are composed; the name is the same.
+            other = self.folder / unicodedata.normalize(form, spelled)
+            if other != path and is_regular(other):
+                self.check_inside(other, spelled)
+                return other
+        raise PathFault("file-missing", _why_missing(path), short(spelled))
+
+    def check_inside(self, path: Path, spelled: str) -> None:
+        """Raise PathFault where `path` leads outside the root."""
+        if self.allow_outside:
+            return
+        try:
+            real = path.resolve()
+        except (OSError, RuntimeError) as error:
+            raise PathFault("file-missing", f"cannot be followed ({error})", short(spelled)) from error
+        if not real.is_relative_to(self.root):
+            led = "" if real == path else f", it leads to {real}"
+            raise PathFault("path-outside-corpus", f"lies outside {self.root}{led}", short(spelled))
+
+    def beside(self, audio: Path, suffixes: tuple[str, ...]) -> Path | None:
+        """The first of `STEM` + suffix beside `audio` that exists and lies inside the root."""
+        for suffix in suffixes:
+            path = audio.with_name(stem_of(audio.name) + suffix)
+            if path != audio and is_regular(path):
+                self.check_inside(path, str(path))
+                return path
+        return None
+
+
+def stem_of(name: str) -> str:
+    """File name without its last suffix, as the Moshi layout derives a word file's name: `a.b.wav` → `a.b`."""
+    return Path(name).stem
+
+
+def is_regular(path: Path) -> bool:
+    """Whether `path` is a file that can be read to an end: no folder, pipe or device."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _why_missing(path: Path) -> str:
+    try:
+        if path.is_dir():
+            return "is a folder, not a file"
+        if path.exists():
+            return "is no regular file"
+    except (OSError, ValueError) as error:
+        return f"is no usable path ({error})"
+    return f"does not exist in {path.parent}"

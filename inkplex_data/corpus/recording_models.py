@@ -1,0 +1,83 @@
+"""Models of `recording.jsonl`, for the schema and for whoever writes recordings.
+
+Reading goes through `recording.py`, which applies the same rules to 100,000 tokens without a model each.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict, model_validator
+
+from inkplex_data.corpus.fields import Flag, Index, JsonObject, Model, Name, Seconds, Text
+
+HEADER_SCHEMA = "inkplex/recording@1"
+Kind = Literal["setup", "user", "thinking", "tool_call", "reply", "tool_result", "other"]
+
+
+class BranchOf(Model):
+    """The recording that this one equals before session time `at`, and differs from after."""
+
+    recording: Name
+    at: Seconds
+
+
+class RecordingHeader(Model):
+    """First line of a recording: one recorded task session of the reasoning model."""
+
+    schema_: Literal["inkplex/recording@1"] = Field(alias="schema")
+    recording: Name
+    model: Text | None = None
+    tokenizer: Text | None = None
+    branch_of: BranchOf | None = None
+    times: Literal["recorded", "constructed"] = Field(
+        default="recorded", description="constructed: a declared schedule stands in for missing times"
+    )
+    schedule: JsonObject | None = Field(
+        default=None, description="the declared schedule of constructed times"
+    )
+    provenance: JsonObject | None = None
+
+
+class Cached(Model):
+    """The first `tokens` positions were computed by request `call`, or by one that it cached from."""
+
+    call: Index
+    tokens: Index
+
+
+class RecordingToken(Model):
+    """One computed token. Session times in seconds; it has arrived at the later of `at` and `ready_at`."""
+
+    id: Index
+    kind: Kind
+    text: Text | None = None
+    bytes_b64: (
+        Annotated[
+            str, Strict(), Field(pattern=r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")
+        ]
+        | None
+    ) = Field(default=None, description="standard base64, for bytes that are not UTF-8 on their own")
+    at: Seconds
+    ready_at: Seconds | None = None
+    special: Flag = False
+    media: Literal["audio", "image"] | None = Field(
+        default=None, description="placeholder of an audio or image position; carries no bytes"
+    )
+
+    @model_validator(mode="after")
+    def _one_spelling(self) -> RecordingToken:
+        if self.text is not None and self.bytes_b64 is not None:
+            raise ValueError("a token has text or bytes_b64, not both")
+        if self.text is None and self.bytes_b64 is None and not self.special and self.media is None:
+            raise ValueError("a token that is neither special nor media needs text or bytes_b64")
+        return self
+
+
+class RecordingCall(Model):
+    """One model request: its computed tokens, at the positions after the cached ones."""
+
+    call: Index
+    cached: Cached | None = None
+    tokens: list[RecordingToken]
+    states: Name | None = Field(default=None, description="safetensors with one row for each token")

@@ -1,0 +1,351 @@
+"""Models of the sidecar: what is known about a call besides its audio.
+
+Groups and meanings: seeds/000, "Minimal dataset and private stream contract". Every time is in seconds
+on the clip's own timeline, whose zero is the clip's first sample; what happened before the clip has a
+negative time. Null always means unknown, an empty list means known to be none.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field, Strict, model_validator
+
+from inkplex_data.corpus.fields import (
+    Count,
+    Duration,
+    Flag,
+    Interval,
+    JsonObject,
+    Model,
+    Name,
+    Seconds,
+    Sha256,
+    Text,
+)
+from inkplex_data.corpus.models import Split
+
+Timed = TypeVar("Timed", "Claim", "Target")
+Unit = Annotated[float, Strict(), Field(ge=0, le=1)]
+
+
+class FileReference(Model):
+    """A file and the digest of its bytes."""
+
+    path: Name
+    sha256: Sha256 | None = None
+
+
+class Identity(Model):
+    """What the clip is and where it comes from. Duplicates and forks of one source share `family`."""
+
+    clip_id: Name
+    source_id: Name | None = None
+    conversation_id: Name | None = None
+    family: Name | None = None
+    split: Split | None = None
+    references: list[FileReference] = Field(default_factory=list)
+
+
+class Transform(Model):
+    """Something done to the waveform, such as resampling or augmentation, with what is needed to redo it."""
+
+    name: Name
+    seed: Count | None = None
+    settings: JsonObject = Field(default_factory=dict)
+
+
+class Channel(Model):
+    """One side of the call. `missing` means there is no recording of it, which is not silence."""
+
+    index: Count | None = None
+    origin: Literal["recorded", "synthetic", "actual_model_output", "constructed", "missing"] | None = None
+    voice: Name | None = None
+
+
+class Audio(Model):
+    """The waveform that the clip is a part of: `offset_s` into the file, `samples` long at `sample_rate_hz`."""
+
+    path: Name | None = None
+    sha256: Sha256 | None = None
+    sample_rate_hz: Annotated[int, Strict(), Field(ge=1, le=2**31 - 1)] | None = None
+    samples: Count | None = None
+    offset_s: Duration = 0.0
+    agent: Channel = Channel()
+    caller: Channel = Channel()
+    transforms: list[Transform] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _rate_with_samples(self) -> Audio:
+        if self.samples is not None and self.sample_rate_hz is None:
+            raise ValueError("samples need sample_rate_hz")
+        return self
+
+
+class SidecarWord(Interval):
+    """One aligned word."""
+
+    text: Text
+    speaker: Name = "SPEAKER_MAIN"
+    confidence: Unit | None = None
+    uncertainty_s: Duration | None = None
+
+
+class Words(Model):
+    """What the agent says and when, how that was found out, and whether it matches the audio."""
+
+    transcript: Text | None = None
+    items: list[SidecarWord] = Field(default_factory=list)
+    main_speaker: Name = "SPEAKER_MAIN"
+    method: Text | None = None
+    provenance: Text | None = Field(default=None, description="where the target text comes from")
+    mismatch: Literal["none", "known", "unknown"] = "unknown"
+
+
+class PastTurn(Model):
+    """One turn of the public conversation before the clip."""
+
+    speaker: Literal["agent", "caller"]
+    text: Text
+
+
+class Prompt(Model):
+    """What the agent may know from the start; never a future answer or a private solution."""
+
+    role: Text | None = None
+    voice: Name | None = None
+    voice_prompt: FileReference | None = None
+    past: list[PastTurn] = Field(default_factory=list)
+
+
+class StatePart(FileReference):
+    """A file of hidden states: which streams of the model, of which type and shape."""
+
+    dtype: Text
+    shape: list[Count]
+    streams: list[Text]
+
+
+class ReasoningModel(Model):
+    """The model whose work the call reads, and the exact input it had."""
+
+    model: Name
+    tokenizer: Name | None = None
+    runtime_profile: Text | None = None
+    input_sha256: Sha256 | None = None
+    states: list[StatePart] = Field(default_factory=list)
+
+
+class ClockMapping(Model):
+    """How session time became clip time. A schedule that was made up is `constructed`, and stays so."""
+
+    kind: Literal["measured", "constructed"]
+    recording_starts_at_s: Seconds = Field(description="session time of the clip's first sample")
+    note: Text | None = None
+
+
+class Available(Model):
+    """Something that arrives: at the source at `available_at_s`, here at `ready_at_s` where that was measured."""
+
+    id: Name
+    available_at_s: Seconds
+    ready_at_s: Seconds | None = None
+
+    @property
+    def arrival_s(self) -> float:
+        """When a frame may first see it: the later of both times."""
+        return self.available_at_s if self.ready_at_s is None else max(self.available_at_s, self.ready_at_s)
+
+
+class PrivateUpdate(Available):
+    """A step of the private stream: rows [first, end) of the states, and the events they come from."""
+
+    rows: Annotated[list[Count], Field(min_length=2, max_length=2)]
+    source_events: list[Name] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _rows_in_order(self) -> PrivateUpdate:
+        if self.rows[1] < self.rows[0]:
+            raise ValueError("rows must be [first, end) with first ≤ end")
+        return self
+
+
+class PrivateUpdates(Model):
+    """The private stream in the order of its updates, and the clock that placed it on the clip."""
+
+    mapping: ClockMapping | None = None
+    updates: list[PrivateUpdate] = Field(default_factory=list)
+
+
+class EvidenceItem(Available):
+    """A tool call, result or error that supports what is said."""
+
+    kind: Literal["tool_call", "tool_result", "tool_error", "statement"]
+    reference: Text | None = None
+    status: Literal["pending", "completed", "failed", "contradicted", "unknown"] = "unknown"
+    attribution: Literal["source", "reconstruction", "execution"] | None = None
+
+
+class Claim(Model):
+    """Something the agent says, and the evidence for it. Without times it stands for the whole clip."""
+
+    text: Text
+    start_s: Seconds | None = None
+    end_s: Seconds | None = None
+    supported_by: list[Name] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _both_times(self) -> Claim:
+        return _both_or_none(self)
+
+
+class Evidence(Model):
+    """The evidence available to the agent, and the claims that rest on it."""
+
+    items: list[EvidenceItem] = Field(default_factory=list)
+    claims: list[Claim] = Field(default_factory=list)
+
+
+class Target(Model):
+    """Speech to teach. `cut` says that the clip holds only a part of it."""
+
+    text: Text | None = None
+    start_s: Seconds | None = None
+    end_s: Seconds | None = None
+    audio: FileReference | None = None
+    decision: Literal["quiet", "clarify", "speak"] | None = None
+    status: Literal["complete", "interrupted", "unknown"] = "unknown"
+    writer: Text | None = None
+    cut: Flag = False
+
+    @model_validator(mode="after")
+    def _both_times(self) -> Target:
+        return _both_or_none(self)
+
+
+class Targets(Model):
+    """The speech to teach, and where generation is to begin in evaluation."""
+
+    items: list[Target] = Field(default_factory=list)
+    response_start_s: Seconds | None = None
+
+
+class PlaybackAck(Model):
+    """Acknowledgement of playback. Only the observation of a `playback_device` is evidence of being heard."""
+
+    observation: Literal["playback_device", "local_render", "none"]
+    device: Name | None = None
+    at_s: Seconds
+
+
+Spans = list[Interval] | None
+"""Null: the extent is unknown. An empty list: there was none."""
+
+
+class HistorySegment(Model):
+    """One stretch of earlier speech, with the four boundaries of seeds/000, "Playback and feedback"."""
+
+    id: Name
+    text: Text | None = None
+    source: Literal["agent_output", "teacher"]
+    generated: Spans = None
+    queued: Spans = None
+    played: Spans = None
+    cancelled: Spans = None
+    playback_ack: PlaybackAck | None = None
+    cut: Flag = False
+
+
+class History(Model):
+    """What was said before and during the clip. `begins: cut` means that the conversation is older than the clip."""
+
+    begins: Literal["conversation", "cut"] = "conversation"
+    segments: list[HistorySegment] = Field(default_factory=list)
+    sha256: Sha256 | None = Field(default=None, description="digest of the whole history, before any crop")
+
+
+class Excluded(Interval):
+    """A stretch in which a modality is missing or uncertain and carries no loss."""
+
+    modality: Literal["text", "agent", "caller"]
+    reason: Literal["missing", "uncertain", "padding", "not_eligible", "cut_word"]
+
+
+class Valid(Model):
+    """Stretches in which a modality is known to be right; null means the whole clip."""
+
+    text: Spans = None
+    agent: Spans = None
+    caller: Spans = None
+
+
+class PermittedUpdate(Model):
+    """From when to when a prediction frame may read an update; without an end, to the end."""
+
+    update: Name
+    start_s: Seconds
+    end_s: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _ends_after_start(self) -> PermittedUpdate:
+        if self.end_s is not None and self.end_s < self.start_s:
+            raise ValueError("end_s must not be before start_s")
+        return self
+
+
+class Masks(Model):
+    """What may carry loss, and which private updates each frame may read."""
+
+    valid: Valid = Valid()
+    excluded: list[Excluded] = Field(default_factory=list)
+    permitted_updates: list[PermittedUpdate] = Field(default_factory=list)
+
+
+class Sidecar(Model):
+    """Everything known about a clip besides its audio. Only `schema` and `identity` must be there."""
+
+    schema_: Literal["inkplex/sidecar@1"] = Field(alias="schema")
+    identity: Identity
+    audio: Audio | None = None
+    words: Words | None = None
+    prompt: Prompt | None = None
+    reasoning_model: ReasoningModel | None = None
+    private_updates: PrivateUpdates | None = None
+    evidence: Evidence | None = None
+    targets: Targets | None = None
+    history: History | None = None
+    masks: Masks | None = None
+
+    @model_validator(mode="after")
+    def _references(self) -> Sidecar:
+        updates = _unique("private_updates/updates", self.private_updates and self.private_updates.updates)
+        evidence = _unique("evidence/items", self.evidence and self.evidence.items)
+        _unique("history/segments", self.history and self.history.segments)
+        for claim in self.evidence.claims if self.evidence else ():
+            _known("evidence/claims", claim.supported_by, evidence)
+        for permitted in self.masks.permitted_updates if self.masks else ():
+            _known("masks/permitted_updates", [permitted.update], updates)
+        return self
+
+
+def _both_or_none(item: Timed) -> Timed:
+    if (item.start_s is None) != (item.end_s is None):
+        raise ValueError("start_s and end_s come together")
+    if item.start_s is not None and item.end_s is not None and item.end_s < item.start_s:
+        raise ValueError("end_s must not be before start_s")
+    return item
+
+
+def _unique(place: str, items: object) -> set[str]:
+    ids: set[str] = set()
+    for item in items if isinstance(items, list) else ():
+        if item.id in ids:
+            raise ValueError(f"{place}: the id {item.id!r} is there twice")
+        ids.add(item.id)
+    return ids
+
+
+def _known(place: str, names: list[str], ids: set[str]) -> None:
+    for name in names:
+        if name not in ids:
+            raise ValueError(f"{place}: {name!r} names nothing in this sidecar")
