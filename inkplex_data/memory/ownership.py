@@ -1,0 +1,228 @@
+"""Who computed what: cached prefixes resolved to their owners, and the tokens table that follows.
+
+Rules: seeds/000, "Current sequence memory", section 3. A request may begin with positions that an
+earlier request computed; they belong to that request, through any chain of prefixes, and each computed
+token appears once. Contradictions are RecordingErrors that name both places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from inkplex_data.errors import RecordingError
+from inkplex_data.memory.order import arrival_rank
+from inkplex_data.memory.pieces import PieceTokenizer, token_pieces
+from inkplex_data.memory.words import assemble_words
+from inkplex_data.problems import CODES
+from inkplex_data.store.format import KINDS, MEDIA, TOKENS
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class Request(Protocol):
+    """One model request of a recording: its computed tokens, column by column."""
+
+    @property
+    def call(self) -> int: ...
+    @property
+    def cached(self) -> tuple[int, int] | None:
+        """(call, tokens): the first `tokens` positions came from that request's context."""
+        ...
+
+    @property
+    def ids(self) -> NDArray[np.int32]: ...
+    @property
+    def kind(self) -> NDArray[np.uint8]:
+        """Index into `store.format.KINDS`."""
+        ...
+
+    @property
+    def bytes(self) -> Sequence[bytes]: ...
+    @property
+    def arrival_us(self) -> NDArray[np.int64]: ...
+    @property
+    def special(self) -> NDArray[np.bool_]: ...
+    @property
+    def media(self) -> Sequence[str | None]: ...
+    @property
+    def line(self) -> int:
+        """Line of the recording file, for messages."""
+        ...
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Positions [start, stop) of a request's context, computed by request `owner`."""
+
+    owner: int
+    start: int
+    stop: int
+
+
+class Ownership:
+    """The prefix chains of one recording, checked.
+
+    `source` names the file in messages. Raises RecordingError for a number used twice, a prefix of an
+    unknown request, a circle, a prefix longer than its owner, a request before its owner (in number, line
+    or time), and an arrival that falls within a request.
+    """
+
+    def __init__(self, requests: Sequence[Request], *, source: str = "recording.jsonl") -> None:
+        self._source = source
+        self._by_call: dict[int, Request] = {}
+        for request in requests:
+            other = self._by_call.setdefault(request.call, request)
+            if other is not request:
+                what = f"call {request.call} is also on line {other.line}"
+                raise self._error("recording-duplicate-call", request, what)
+        self.calls: tuple[int, ...] = tuple(sorted(self._by_call))
+        self._check_chains()
+        for call in self.calls:
+            self._check_prefix(self._by_call[call])
+            self._check_arrivals(self._by_call[call])
+
+    def prefix_tokens(self, call: int) -> int:
+        """How many positions of the request's context other requests computed."""
+        cached = self._by_call[call].cached
+        return cached[1] if cached else 0
+
+    def context_tokens(self, call: int) -> int:
+        """Length of the request's context: its prefix and its own tokens."""
+        return self.prefix_tokens(call) + len(self._by_call[call].ids)
+
+    def owner_of(self, call: int, position: int) -> int:
+        """The request that computed `position` of the context of `call`."""
+        if not 0 <= position < self.context_tokens(call):
+            raise IndexError(f"call {call} has {self.context_tokens(call)} positions, not {position + 1}")
+        while (cached := self._by_call[call].cached) and position < cached[1]:
+            call = cached[0]
+        return call
+
+    def segments(self, call: int) -> tuple[Segment, ...]:
+        """The context of `call` from its first position on, each stretch with its owner."""
+        found: list[Segment] = []
+        stop = self.context_tokens(call)
+        while stop > 0:
+            call = self.owner_of(call, stop - 1)
+            start = self.prefix_tokens(call)
+            found.append(Segment(call, start, stop))
+            stop = start
+        return tuple(reversed(found))
+
+    def _error(self, code: str, request: Request, what: str) -> RecordingError:
+        return RecordingError(
+            code, what, where=f"{self._source}:{request.line}", next_step=CODES[code].remedy
+        )
+
+    def _check_chains(self) -> None:
+        settled: set[int] = set()
+        for call in self.calls:
+            path: list[int] = []
+            at: int | None = call
+            while at is not None and at not in settled:
+                request = self._by_call[at]
+                if at in path:
+                    circle = [self._by_call[one] for one in path[path.index(at) :]]
+                    what = "the prefixes form a circle: " + ", ".join(
+                        f"call {one.call} (line {one.line})" for one in [*circle, request]
+                    )
+                    raise self._error("recording-prefix-cycle", request, what)
+                path.append(at)
+                cached = request.cached
+                at = cached[0] if cached else None
+                if at is not None and at not in self._by_call:
+                    what = f"call {request.call} begins with a prefix of call {at}, which is not in the recording"
+                    raise self._error("recording-prefix-unknown", request, what)
+            settled.update(path)
+
+    def _check_prefix(self, request: Request) -> None:
+        if not request.cached:
+            return
+        owner, tokens = self._by_call[request.cached[0]], request.cached[1]
+        if tokens > self.context_tokens(owner.call):
+            what = (
+                f"call {request.call} begins with {tokens} tokens of call {owner.call} (line {owner.line}), "
+                f"which has {self.context_tokens(owner.call)}"
+            )
+            raise self._error("recording-prefix-too-long", request, what)
+        if owner.call > request.call or owner.line > request.line:
+            what = f"call {request.call} comes before call {owner.call} (line {owner.line}), the owner of its prefix"
+            raise self._error("recording-prefix-order", request, what)
+        if not tokens or not len(request.ids):
+            return
+        last = self._by_call[self.owner_of(request.call, tokens - 1)]
+        last_us = int(last.arrival_us[tokens - 1 - self.prefix_tokens(last.call)])
+        if request.arrival_us[0] < last_us:
+            what = (
+                f"call {request.call} has a token at {request.arrival_us[0]} µs, before position {tokens - 1} "
+                f"of its prefix arrived with call {last.call} (line {last.line}) at {last_us} µs"
+            )
+            raise self._error("recording-prefix-order", request, what)
+
+    def _check_arrivals(self, request: Request) -> None:
+        # Compared, not subtracted: a difference of int64 times can overflow.
+        falls = np.flatnonzero(request.arrival_us[1:] < request.arrival_us[:-1])
+        if len(falls):
+            at = int(falls[0])
+            position = at + self.prefix_tokens(request.call)
+            what = (
+                f"call {request.call}: position {position + 1} arrives at {request.arrival_us[at + 1]} µs, "
+                f"before position {position} at {request.arrival_us[at]} µs"
+            )
+            raise self._error("recording-arrival-order", request, what)
+
+
+def token_table(
+    requests: Sequence[Request],
+    *,
+    tokenizer: PieceTokenizer | None = None,
+    source: str = "recording.jsonl",
+) -> pl.DataFrame:
+    """The tokens table of one recording in layout order: `store.format.TOKENS` without recording_ix.
+
+    `tokenizer` fills `piece_ids`; without one they are null. `word_ix` is the first word that the token
+    touches, null where it touches none. Raises RecordingError for every contradiction of `Ownership`.
+    """
+    ownership = Ownership(requests, source=source)
+    by_call = {request.call: request for request in requests}
+    ordered = [by_call[call] for call in ownership.calls]
+    sizes = [len(request.ids) for request in ordered]
+    total = sum(sizes)
+    arrival_us = _joined([request.arrival_us for request in ordered], np.int64)
+    positions = [ownership.prefix_tokens(request.call) + np.arange(len(request.ids)) for request in ordered]
+    kind = pl.Series(_joined([request.kind for request in ordered], np.uint8))
+    media = [mark for request in ordered for mark in request.media]
+    table = pl.DataFrame(
+        {
+            "row": np.arange(total, dtype=np.int32),
+            "call": np.repeat(np.array(ownership.calls, np.int32), sizes),
+            "position": _joined(positions, np.int32),
+            "token_id": _joined([request.ids for request in ordered], np.int32),
+            "kind": kind.replace_strict(dict(enumerate(KINDS)), return_dtype=TOKENS["kind"]),
+            "bytes": pl.Series(
+                [spelled for request in ordered for spelled in request.bytes], dtype=pl.Binary
+            ),
+            "special": _joined([request.special for request in ordered], np.bool_),
+            "media": pl.Series(media, dtype=MEDIA),
+            "arrival_us": arrival_us,
+            "rank": arrival_rank(arrival_us).astype(np.int32),
+        }
+    )
+    words = assemble_words(table)
+    word_ix = pl.Series("word_ix", words.word_of_row())
+    pieces = (
+        pl.Series("piece_ids", [None] * total, dtype=TOKENS["piece_ids"])
+        if tokenizer is None
+        else token_pieces(words, tokenizer).series()
+    )
+    return table.with_columns(word_ix.set(word_ix < 0, None), pieces)
+
+
+def _joined(arrays: Sequence[NDArray[Any]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
+    return np.concatenate([np.empty(0, dtype), *arrays]).astype(dtype, copy=False)
