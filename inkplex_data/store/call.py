@@ -1,0 +1,281 @@
+"""One call of a store, read when asked for; and the same call with a prefix in front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import polars as pl
+
+from inkplex_data.clock import FRAME_US
+from inkplex_data.errors import UsageError
+from inkplex_data.libraries import require
+from inkplex_data.store.format import CODEBOOKS, PROBLEMS, TOKENS, VERSIONS, WORDS, ShardKind
+from inkplex_data.store.frame_arrays import FrameArrayReader
+from inkplex_data.store.states_read import StatesReader
+from inkplex_data.store.tables import Schema, TableReader
+
+if TYPE_CHECKING:
+    import torch
+
+OWN: Final = "\0own"
+"""Default of `with_prefix`: the voice or role that the call's own prefix has. None means "without"."""
+
+
+class Source(Protocol):
+    """What a call needs from its store."""
+
+    def table(self, kind: ShardKind, shard: int, name: str) -> TableReader: ...
+    def array(self, kind: ShardKind, shard: int, name: str) -> FrameArrayReader: ...
+    def states(self, shard: int) -> StatesReader: ...
+    def call_row(self, call_id: str) -> dict[str, Any]: ...
+    def recording_row(self, recording_id: str) -> dict[str, Any]: ...
+    def prefix(self, voice: str | None, role: str | None, *, split: str | None = None) -> Prefix: ...
+    def prefix_by_id(self, prefix_id: str) -> Prefix: ...
+    def problems_of(self, call_id: str) -> pl.DataFrame: ...
+    def call(self, call_id: str) -> Call: ...
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A stored prefix: codes uint16 [16, P], text int32 [P], role uint8 [P]; `row` as in the table."""
+
+    row: dict[str, Any]
+    codes: np.ndarray
+    text: np.ndarray
+    role: np.ndarray
+
+    @property
+    def frames(self) -> int:
+        return len(self.text)
+
+    @classmethod
+    def none(cls) -> Prefix:
+        """The prefix of a call that has none."""
+        return cls({}, np.empty((2 * CODEBOOKS, 0), np.uint16), np.empty(0, np.int32), np.empty(0, np.uint8))
+
+
+class Call:
+    """One call, recording-relative: frame 0 is the recording's first. Parts are read on first use.
+
+    `row` is the call's line of the calls table. Every part raises StoreCorruptError where stored bytes
+    are damaged or missing.
+    """
+
+    def __init__(self, source: Source, row: dict[str, Any], *, memory_of: Call | None = None) -> None:
+        self._source = source
+        self.row = row
+        self._memory_of = memory_of
+
+    def __repr__(self) -> str:
+        return f"Call({self.call_id!r}, frames={self.frames}, recording={self.recording_id!r})"
+
+    @property
+    def call_id(self) -> str:
+        return str(self.row["call_id"])
+
+    @property
+    def frames(self) -> int:
+        """F, frames of the recording."""
+        return int(self.row["frames"])
+
+    @property
+    def split(self) -> str:
+        return str(self.row["split"])
+
+    @property
+    def recording_id(self) -> str | None:
+        """The task recording whose memory this call reads, None without one."""
+        row = self.row if self._memory_of is None else self._memory_of.row
+        return row["recording_id"]
+
+    @property
+    def recording_starts_at_us(self) -> int | None:
+        """Session time of frame 0."""
+        row = self.row if self._memory_of is None else self._memory_of.row
+        return row["recording_starts_at_us"]
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """uint16 [16, F]: agent q0–7, caller q0–7."""
+        return np.ascontiguousarray(self._array("codes").T)
+
+    @cached_property
+    def text(self) -> np.ndarray:
+        """int32 [F]: the agent's text stream."""
+        return self._array("text")
+
+    @cached_property
+    def role(self) -> np.ndarray:
+        """uint8 [F]: what each text id is (`format.ROLE_*`)."""
+        return self._array("role")
+
+    @cached_property
+    def mask(self) -> np.ndarray:
+        """uint8 [F]: bits of the modalities that may carry loss (`format.MASK_*`)."""
+        return self._array("mask")
+
+    @cached_property
+    def words(self) -> pl.DataFrame:
+        """The call's words, `format.WORDS` without `call_ix`."""
+        return self._rows("words", "word_offset", WORDS)
+
+    @cached_property
+    def versions(self) -> pl.DataFrame:
+        """Versions of the call's memory, `format.VERSIONS` without `call_ix`; empty without a recording."""
+        if self._memory_of is None:
+            return self._rows("versions", "version_offset", VERSIONS)
+        from inkplex_data.memory.versions import SessionClock, build_versions
+
+        starts_at_us = self.recording_starts_at_us
+        assert starts_at_us is not None
+        return build_versions(self.tokens, SessionClock(starts_at_us, 0, self.frames))
+
+    @cached_property
+    def tokens(self) -> pl.DataFrame:
+        """The recording's tokens in layout order, `format.TOKENS` without `recording_ix`."""
+        columns = [name for name in TOKENS if name != "recording_ix"]
+        if self.recording_id is None:
+            return pl.DataFrame(schema={name: TOKENS[name] for name in columns})
+        row = self._source.recording_row(self.recording_id)
+        reader = self._source.table("recordings", row["shard"], "tokens")
+        return reader.read(row["token_offset"], row["tokens"], columns=columns)
+
+    @property
+    def states_u16(self) -> np.ndarray | None:
+        """uint16 [N, 3, D], the bits of the recording's states, read anew each time; None without states."""
+        if self.recording_id is None:
+            return None
+        row = self._source.recording_row(self.recording_id)
+        if not row["state_width"]:
+            return None
+        first = row["token_offset"]
+        return self._source.states(row["shard"]).read_rows(first, first + row["tokens"])
+
+    @property
+    def states(self) -> torch.Tensor | None:
+        """bfloat16 [N, 3, D], rows 28, 34 and 42 of each token, read anew each time; None without states.
+
+        Raises MissingLibraryError without torch; `states_u16` needs none.
+        """
+        torch_ = require("torch", extra="train", needed_for="states as tensors")
+        bits = self.states_u16
+        return None if bits is None else torch_.from_numpy(bits).view(torch_.bfloat16)
+
+    @property
+    def problems(self) -> pl.DataFrame:
+        """The call's problems, `format.PROBLEMS`."""
+        return self._source.problems_of(self.call_id).select(list(PROBLEMS))
+
+    def with_prefix(self, *, voice: str | None = OWN, role: str | None = OWN) -> ComposedCall:
+        """The call with a stored prefix before it: another voice or role needs no rebuild.
+
+        By default the prefix that the call was built with; one of the two may be given alone, and None
+        means a prefix without that part. Raises UsageError naming the stored pairs if this one is not.
+        """
+        own_id = self.row["prefix_id"]
+        if voice == OWN and role == OWN:
+            prefix = Prefix.none() if own_id is None else self._source.prefix_by_id(own_id)
+            return ComposedCall(self, prefix)
+        own = {} if own_id is None else self._source.prefix_by_id(own_id).row
+        voice = own.get("voice") if voice == OWN else voice
+        role = own.get("role") if role == OWN else role
+        return ComposedCall(self, self._source.prefix(voice, role, split=self.split))
+
+    def wrong_memory(self) -> Call:
+        """This call with the memory of its partner, `wrong_memory_of`: the partner's tokens, states and
+        start on the session clock, versions built anew for this call's frames.
+
+        Raises UsageError if the call has no partner or the partner no recording.
+        """
+        partner_id = self.row["wrong_memory_of"]
+        if partner_id is None:
+            raise UsageError(f"call {self.call_id!r} has no partner for wrong memory")
+        partner = self._source.call(partner_id)
+        if partner.recording_id is None or partner.recording_starts_at_us is None:
+            raise UsageError(f"call {partner_id!r}, the partner of {self.call_id!r}, has no recording")
+        return Call(self._source, self.row, memory_of=partner)
+
+    def _array(self, name: str) -> np.ndarray:
+        first = self.row["frame_offset"]
+        return self._source.array("calls", self.row["shard"], name).read(first, first + self.frames)
+
+    def _rows(self, table: str, offset: str, schema: Schema) -> pl.DataFrame:
+        columns = [name for name in schema if name != "call_ix"]
+        reader = self._source.table("calls", self.row["shard"], table)
+        return reader.read(self.row[offset], self.row[table], columns=columns)
+
+
+@dataclass(frozen=True)
+class ComposedCall:
+    """A call after P prefix frames: what a model is trained on. Delays are not applied here."""
+
+    call: Call
+    prefix: Prefix
+
+    @property
+    def prefix_frames(self) -> int:
+        """P."""
+        return self.prefix.frames
+
+    @property
+    def frames(self) -> int:
+        """P + F."""
+        return self.prefix.frames + self.call.frames
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """uint16 [16, P + F]."""
+        return np.concatenate([self.prefix.codes, self.call.codes], axis=1)
+
+    @cached_property
+    def text(self) -> np.ndarray:
+        """int32 [P + F]."""
+        return np.concatenate([self.prefix.text, self.call.text])
+
+    @cached_property
+    def role(self) -> np.ndarray:
+        """uint8 [P + F]."""
+        return np.concatenate([self.prefix.role, self.call.role])
+
+    @cached_property
+    def mask(self) -> np.ndarray:
+        """uint8 [P + F], zero over the prefix, which carries no loss."""
+        return np.concatenate([np.zeros(self.prefix.frames, np.uint8), self.call.mask])
+
+    @cached_property
+    def versions(self) -> pl.DataFrame:
+        """The call's versions on the composed grid: [s, e) → [s + P, e + P), but s = 0 stays 0."""
+        from inkplex_data.memory.versions import shift_versions
+
+        return shift_versions(self.call.versions, self.prefix.frames)
+
+    @cached_property
+    def words(self) -> pl.DataFrame:
+        """The call's words on the composed grid: frames and times after the prefix; −1 stays −1."""
+        frame, prefix_us = pl.col("frame"), self.prefix.frames * FRAME_US
+        return self.call.words.with_columns(
+            pl.when(frame >= 0)
+            .then(frame + self.prefix.frames)
+            .otherwise(frame)
+            .cast(pl.Int32)
+            .alias("frame"),
+            pl.col("start_us", "end_us") + prefix_us,
+        )
+
+    @property
+    def tokens(self) -> pl.DataFrame:
+        """As `Call.tokens`."""
+        return self.call.tokens
+
+    @property
+    def states(self) -> torch.Tensor | None:
+        """As `Call.states`."""
+        return self.call.states
+
+    @property
+    def states_u16(self) -> np.ndarray | None:
+        """As `Call.states_u16`."""
+        return self.call.states_u16

@@ -1,0 +1,195 @@
+"""The store as Polars LazyFrames: IO sources that read only the columns, calls and chunks a query needs.
+
+A filter on `call_id` (or `recording_id`) is answered from the calls table, so `words`, `versions` and
+`tokens` then read that call's row groups and `frames` that call's chunks, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal, Protocol
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from inkplex_data.clock import FRAME_US, US_PER_S
+from inkplex_data.store.catalog import Catalog, IndexTable
+from inkplex_data.store.format import CODEBOOKS, EPAD, PAD, TOKENS, VERSIONS, WORDS, ShardKind
+from inkplex_data.store.frame_arrays import FrameArrayReader
+from inkplex_data.store.pushdown import decidable, needed_columns, row_batches
+from inkplex_data.store.tables import Schema, TableReader
+
+Batches = Iterator[pl.DataFrame]
+
+ROWS_PER_BATCH: Final = 65_536
+FRAMES_PER_BATCH: Final = 32_768
+
+_CODES = pl.Array(pl.UInt16(), CODEBOOKS)
+FRAMES: Final[Schema] = {
+    "call_id": pl.String(),
+    "frame": pl.Int32(),
+    "time_s": pl.Float64(),
+    "role": pl.UInt8(),
+    "text_id": pl.Int32(),
+    "piece": pl.String(),
+    "agent": _CODES,
+    "caller": _CODES,
+    "mask": pl.UInt8(),
+}
+"""`piece` is null where there is none: PAD, EPAD, no-input, and stores that keep no pieces."""
+
+ARRAYS_OF: Final = {
+    "role": "role",
+    "text_id": "text",
+    "piece": "text",
+    "agent": "codes",
+    "caller": "codes",
+    "mask": "mask",
+}
+"""The array that each column of `frames` is made of; the other columns need none."""
+
+
+class Shards(Protocol):
+    """What a source needs from a store: its parts, opened once."""
+
+    catalog: Catalog
+
+    def owners(self, kind: Literal["calls", "recordings"]) -> pl.DataFrame: ...
+    def table(self, kind: ShardKind, shard: int, name: str) -> TableReader: ...
+    def array(self, kind: ShardKind, shard: int, name: str) -> FrameArrayReader: ...
+    def pieces(self) -> pl.Series | None: ...
+
+
+def scan_index(store: Shards, table: IndexTable) -> pl.LazyFrame:
+    """One of the index tables."""
+    schema = store.catalog.schema(table)
+
+    def read(columns: list[str], _: pl.Expr | None) -> Batches:
+        # A table without columns cannot say how many rows it has, so one is always read.
+        return store.catalog.chunks(table, columns or list(schema)[:1])
+
+    return _source(schema, read)
+
+
+def scan_words(store: Shards) -> pl.LazyFrame:
+    """`format.WORDS` with `call_id` in front."""
+    return _scan_rows(store, "calls", "words", WORDS)
+
+
+def scan_versions(store: Shards) -> pl.LazyFrame:
+    """`format.VERSIONS` with `call_id` in front."""
+    return _scan_rows(store, "calls", "versions", VERSIONS)
+
+
+def scan_tokens(store: Shards) -> pl.LazyFrame:
+    """`format.TOKENS` with `recording_id` in front."""
+    return _scan_rows(store, "recordings", "tokens", TOKENS)
+
+
+def _scan_rows(
+    store: Shards, kind: Literal["calls", "recordings"], table: str, stored: Schema
+) -> pl.LazyFrame:
+    own_id, own_ix = ("call_id", "call_ix") if kind == "calls" else ("recording_id", "recording_ix")
+    offset, count = f"{table.removesuffix('s')}_offset", table
+    schema = {own_id: pl.String(), **stored}
+
+    def read(columns: list[str], predicate: pl.Expr | None) -> Batches:
+        owners = _select(store.owners(kind), predicate, {own_id, own_ix}).filter(pl.col(count) > 0)
+        shards, offsets, counts = (owners[name].to_list() for name in ("shard", offset, count))
+        names = [name for name in columns if name != own_id]
+        for first, last in row_batches(shards, offsets, counts, limit=ROWS_PER_BATCH):
+            part = pl.DataFrame(_repeat(owners[own_id], counts, first, last))
+            if names:
+                reader = store.table(kind, shards[first], table)
+                rows = reader.read(offsets[first], part.height, columns=names)
+                part = part.hstack(rows).select(columns)
+            yield part
+
+    return _source(schema, read)
+
+
+def scan_frames(store: Shards) -> pl.LazyFrame:
+    """Every frame of every call: `FRAMES`."""
+
+    def read(columns: list[str], predicate: pl.Expr | None) -> Batches:
+        owners = _select(store.owners("calls"), predicate, {"call_id"}).filter(pl.col("frames") > 0)
+        shards, offsets, counts = (owners[name].to_list() for name in ("shard", "frame_offset", "frames"))
+        narrow = decidable(predicate, {"call_id", "frame", "time_s"})
+        for first, last in row_batches(shards, offsets, counts, limit=FRAMES_PER_BATCH):
+            grid = _grid(owners, counts, first, last)
+            start, stop = 0, grid.height
+            if narrow is not None:
+                hits = grid.select(narrow.alias("hit"))["hit"].arg_true()
+                if not len(hits):
+                    continue
+                start, stop = hits[0], hits[-1] + 1  # type: ignore[assignment]
+            begin = offsets[first] + start
+            parts = {
+                name: store.array("calls", shards[first], name).read(begin, begin + stop - start)
+                for name in dict.fromkeys(ARRAYS_OF[c] for c in columns if c in ARRAYS_OF)
+            }
+            made = [_column(name, parts, store) for name in columns if name in ARRAYS_OF]
+            yield grid.slice(start, stop - start).with_columns(made).select(columns or "frame")
+
+    return _source(FRAMES, read)
+
+
+def _source(schema: Schema, read: Callable[[list[str], pl.Expr | None], Batches]) -> pl.LazyFrame:
+    """A LazyFrame over `read(columns, predicate)`, which may skip rows that the predicate rules out."""
+
+    def batches(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
+    ) -> Batches:
+        columns = needed_columns(with_columns, predicate, schema)
+        left = n_rows
+        # A row limit counts rows before the predicate, so then none may be skipped.
+        for part in read(columns, predicate if n_rows is None else None):
+            table = part if left is None else part.head(left)
+            left = None if left is None else left - table.height
+            if predicate is not None:
+                table = table.filter(predicate)
+            yield table if with_columns is None else table.select(with_columns)
+            if left == 0:
+                return
+
+    return register_io_source(batches, schema=dict(schema), is_pure=True)
+
+
+def _select(owners: pl.DataFrame, predicate: pl.Expr | None, columns: set[str]) -> pl.DataFrame:
+    inside = decidable(predicate, columns)
+    return owners if inside is None else owners.filter(inside)
+
+
+def _repeat(ids: pl.Series, counts: Sequence[int], first: int, last: int) -> pl.Series:
+    """The owners' ids, one for each of their rows."""
+    return ids.gather(np.repeat(np.arange(first, last), counts[first:last]))
+
+
+def _grid(owners: pl.DataFrame, counts: Sequence[int], first: int, last: int) -> pl.DataFrame:
+    """call_id, frame and time_s of consecutive calls."""
+    frame = np.concatenate([np.arange(n, dtype=np.int32) for n in counts[first:last]])
+    return pl.DataFrame(
+        {
+            "call_id": _repeat(owners["call_id"], counts, first, last),
+            "frame": frame,
+            "time_s": frame.astype(np.int64) * FRAME_US / US_PER_S,
+        }
+    )
+
+
+def _column(name: str, parts: dict[str, np.ndarray[Any, Any]], store: Shards) -> pl.Series:
+    values = parts[ARRAYS_OF[name]]
+    if name in {"agent", "caller"}:
+        first = 0 if name == "agent" else CODEBOOKS
+        codes = np.ascontiguousarray(values[:, first : first + CODEBOOKS])
+        return pl.Series(name, codes, dtype=_CODES)
+    if name == "piece":
+        pieces = store.pieces()
+        if pieces is None:
+            return pl.Series(name, [None], pl.String()).new_from_index(0, len(values))
+        ids = pl.Series(values)
+        # Also ids that this tokenizer does not have: the frame is still worth showing.
+        has_piece = ~ids.is_in([PAD, EPAD]) & (ids >= 0) & (ids < len(pieces))
+        return pieces.gather(pl.select(pl.when(has_piece).then(ids)).to_series()).alias(name)
+    return pl.Series(name, values, FRAMES[name])

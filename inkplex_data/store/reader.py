@@ -1,0 +1,263 @@
+"""Opening a store: `open_store(path or URL)`, its calls, and its tables as LazyFrames."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable
+from functools import cached_property
+from typing import Any, Final, Literal, TypeVar
+
+import numpy as np
+import polars as pl
+
+from inkplex_data.errors import StoreCorruptError, UsageError
+from inkplex_data.store import lazy
+from inkplex_data.store.call import Call, ComposedCall, Prefix
+from inkplex_data.store.catalog import Catalog
+from inkplex_data.store.describe import read_description, read_pieces
+from inkplex_data.store.files import Files, open_files
+from inkplex_data.store.format import ShardKind
+from inkplex_data.store.frame_arrays import FrameArrayReader
+from inkplex_data.store.index import family_splits
+from inkplex_data.store.publish import shard_folder
+from inkplex_data.store.snapshot import Snapshot, read_snapshot
+from inkplex_data.store.states_read import StatesReader
+from inkplex_data.store.tables import TableReader
+
+__all__ = ["Call", "ComposedCall", "Prefix", "Store", "open_store"]
+
+T = TypeVar("T")
+_OPEN_PARTS: Final = 512
+"""Opened parts (table footers, array metadata) kept; a shard of calls has seven."""
+_OWNER_COLUMNS: Final = {
+    "calls": (
+        "call_id", "call_ix", "shard", "frame_offset", "frames", "word_offset", "words", "version_offset", "versions",
+    ),
+    "recordings": ("recording_id", "recording_ix", "shard", "token_offset", "tokens", "state_width"),
+}  # fmt: skip
+_SHOWN: Final = 8
+
+
+def open_store(root: str | os.PathLike[str], snapshot: int | None = None) -> Store:
+    """Open the store at a local path or fsspec URL, pinned to a snapshot (the newest by default).
+
+    A store whose first build has not finished has no snapshot: its published shards are shown, and
+    `Store.complete` is False. Needs no lock: what is published never changes.
+    Raises StoreError if there is no store or no such snapshot, StoreCorruptError if a listed shard is gone.
+    """
+    files = open_files(root)
+    description = read_description(files)
+    return Store(files, description, read_snapshot(files, snapshot))
+
+
+class Store:
+    """A store at one snapshot. Safe to share between threads; pickles as its place and snapshot."""
+
+    def __init__(self, files: Files, description: dict[str, Any], snapshot: Snapshot) -> None:
+        self.files, self.description, self.snapshot = files, description, snapshot
+        self.catalog = Catalog(files, snapshot)
+        self._parts: dict[Hashable, Any] = {}
+        self._lock = threading.RLock()
+        for ref in snapshot.shards:
+            # Locally this is one look per shard; remote reads of a lost shard fail by themselves.
+            path = files.path(f"{ref.key}/shard.json")
+            if path is not None and not path.is_file():
+                raise StoreCorruptError(
+                    f"shard {ref.key} of snapshot {snapshot.number} is gone",
+                    where=files.root,
+                    next_step="Run `inkplex-data verify` on the store, and build it again or restore the shard.",
+                )
+
+    def __repr__(self) -> str:
+        return f"Store({self.root!r}, snapshot={self.snapshot.number}, calls={len(self)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_reopen, (self.files.root, self.description, self.snapshot))
+
+    @property
+    def root(self) -> str:
+        """Path or URL."""
+        return self.files.root
+
+    @property
+    def complete(self) -> bool:
+        """Whether a build has finished here; without that, what is shown may lack calls."""
+        return self.snapshot.number > 0
+
+    def __len__(self) -> int:
+        return sum(ref.counts.get("calls", 0) for ref in self.snapshot.of_kind("calls"))
+
+    @property
+    def call_ids(self) -> list[str]:
+        """All calls, in the order of shards and of calls within them."""
+        return self.owners("calls")["call_id"].to_list()
+
+    def __contains__(self, call_id: object) -> bool:
+        return call_id in self._positions["calls"]
+
+    def call(self, call_id: str) -> Call:
+        """One call. Raises UsageError if this snapshot has none of that id."""
+        return Call(self, self.call_row(call_id))
+
+    def calls(self) -> pl.LazyFrame:
+        """`format.CALLS` and the builder's own columns, one row per call."""
+        return lazy.scan_index(self, "calls")
+
+    def recordings(self) -> pl.LazyFrame:
+        """`format.RECORDINGS`."""
+        return lazy.scan_index(self, "recordings")
+
+    def prefixes(self) -> pl.LazyFrame:
+        """`format.PREFIXES`."""
+        return lazy.scan_index(self, "prefixes")
+
+    def problems(self) -> pl.LazyFrame:
+        """`format.PROBLEMS`: those of the stored calls, and those of calls refused and not stored since."""
+        return lazy.scan_index(self, "problems")
+
+    def splits(self) -> pl.LazyFrame:
+        """`format.SPLIT_TABLE`: the split of each family that has calls here."""
+        calls = self.catalog.frame("calls", ["family", "split"])
+        return family_splits(calls, where=self.root).lazy()
+
+    def words(self) -> pl.LazyFrame:
+        """`call_id` and `format.WORDS`."""
+        return lazy.scan_words(self)
+
+    def versions(self) -> pl.LazyFrame:
+        """`call_id` and `format.VERSIONS`, recording-relative."""
+        return lazy.scan_versions(self)
+
+    def tokens(self) -> pl.LazyFrame:
+        """`recording_id` and `format.TOKENS`."""
+        return lazy.scan_tokens(self)
+
+    def frames(self) -> pl.LazyFrame:
+        """`lazy.FRAMES`: one row per frame. Only the columns, calls and chunks a query needs are read."""
+        return lazy.scan_frames(self)
+
+    def prefix(self, voice: str | None, role: str | None, *, split: str | None = None) -> Prefix:
+        """The prefix of a voice and role, that of `split` where several splits have one.
+
+        Raises UsageError naming the stored pairs if there is none.
+        """
+        rows = self._prefixes.filter(pl.col("voice").eq_missing(voice), pl.col("role").eq_missing(role))
+        own = rows.filter(pl.col("split").eq_missing(split))
+        found = own if own.height else rows
+        if not found.height:
+            stored = self._prefixes.select("voice", "role").unique(maintain_order=True).rows()
+            shown = "; ".join(f"voice {v!r:.60}, role {r!r:.60}" for v, r in stored[:_SHOWN])
+            more = f"; and {len(stored) - _SHOWN} more" if len(stored) > _SHOWN else ""
+            raise UsageError(
+                f"no prefix with voice {voice!r:.60} and role {role!r:.60} is stored",
+                where=self.root,
+                next_step=f"Stored are: {shown}{more}." if stored else "This store has no prefixes.",
+            )
+        return self.prefix_by_id(found["prefix_id"][0])
+
+    def prefix_by_id(self, prefix_id: str) -> Prefix:
+        """The prefix of one row of the prefixes table. Raises StoreCorruptError if it is not there."""
+        return self._once(("prefix", prefix_id), lambda: self._read_prefix(prefix_id))
+
+    def close(self) -> None:
+        """Close the files that reads left open. The store may be used again."""
+        with self._lock:
+            for part in self._parts.values():
+                if isinstance(part, StatesReader):
+                    part.close()
+            self._parts.clear()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What LazyFrames and calls read through.
+
+    def owners(self, kind: Literal["calls", "recordings"]) -> pl.DataFrame:
+        """Where the rows of each call or recording lie, in stored order."""
+        return self._once(("owners", kind), lambda: self.catalog.frame(kind, _OWNER_COLUMNS[kind]))
+
+    def table(self, kind: ShardKind, shard: int, name: str) -> TableReader:
+        """One Parquet table of a shard."""
+        key = f"{shard_folder(kind, shard)}/{name}.parquet"
+        return self._once(key, lambda: TableReader(self.files, key))
+
+    def array(self, kind: ShardKind, shard: int, name: str) -> FrameArrayReader:
+        """One frame array of a shard."""
+        key = f"{shard_folder(kind, shard)}/arrays.zarr/{name}"
+        return self._once(key, lambda: FrameArrayReader(self.files, key))
+
+    def states(self, shard: int) -> StatesReader:
+        """The states array of a recordings shard."""
+        key = f"{shard_folder('recordings', shard)}/arrays.zarr/states"
+        return self._once(key, lambda: StatesReader(key, files=self.files))
+
+    def pieces(self) -> pl.Series | None:
+        """The text tokenizer's pieces by id, None where the store keeps none."""
+        table = self._once("pieces", lambda: read_pieces(self.files))
+        return None if table is None else table["piece"]
+
+    def call_row(self, call_id: str) -> dict[str, Any]:
+        """All columns of one call. Raises UsageError if there is none of that id."""
+        row = self._owner("calls", call_id)
+        table = self.table("calls", row["shard"], "calls").read()
+        return table.filter(pl.col("call_id") == call_id).row(0, named=True)
+
+    def recording_row(self, recording_id: str) -> dict[str, Any]:
+        """Place and width of one recording. Raises UsageError if there is none of that id."""
+        return self._owner("recordings", recording_id)
+
+    def problems_of(self, call_id: str) -> pl.DataFrame:
+        """The problems of one stored call."""
+        shard = self._owner("calls", call_id)["shard"]
+        return self.table("calls", shard, "problems").read().filter(pl.col("call_id") == call_id)
+
+    @cached_property
+    def _positions(self) -> dict[str, dict[str, int]]:
+        ids = {kind: self.owners(kind).to_series(0) for kind in ("calls", "recordings")}  # type: ignore[arg-type]
+        return {kind: dict(zip(series, range(len(series)), strict=True)) for kind, series in ids.items()}
+
+    @cached_property
+    def _prefixes(self) -> pl.DataFrame:
+        return self.catalog.frame("prefixes")
+
+    def _owner(self, kind: Literal["calls", "recordings"], own_id: str) -> dict[str, Any]:
+        position = self._positions[kind].get(own_id)
+        if position is None:
+            known = list(self._positions[kind])
+            shown = ", ".join(map(repr, known[:_SHOWN])) + (" …" if len(known) > _SHOWN else "")
+            raise UsageError(
+                f"no {kind.removesuffix('s')} {own_id!r} in snapshot {self.snapshot.number}",
+                where=self.root,
+                next_step=f"There are {len(known)}: {shown}" if known else "It holds none.",
+            )
+        return self.owners(kind).row(position, named=True)
+
+    def _read_prefix(self, prefix_id: str) -> Prefix:
+        rows = self._prefixes.filter(pl.col("prefix_id") == prefix_id)
+        if not rows.height:
+            raise StoreCorruptError(
+                f"prefix {prefix_id!r} is not in the store", where=self.root, next_step="Run the build again."
+            )
+        row = rows.row(0, named=True)
+        first, stop = row["frame_offset"], row["frame_offset"] + row["frames"]
+        codes, text, role = (
+            self.array("prefixes", row["shard"], name).read(first, stop) for name in ("codes", "text", "role")
+        )
+        return Prefix(row, np.ascontiguousarray(codes.T), text, role)
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """`make()`, kept; the oldest part goes when there are too many."""
+        with self._lock:
+            if key not in self._parts:
+                while len(self._parts) >= _OPEN_PARTS:
+                    self._parts.pop(next(iter(self._parts)))
+                self._parts[key] = make()
+            return self._parts[key]
+
+
+def _reopen(root: str, description: dict[str, Any], snapshot: Snapshot) -> Store:
+    return Store(open_files(root), description, snapshot)
