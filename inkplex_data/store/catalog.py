@@ -98,6 +98,10 @@ class Catalog:
             table = table.filter(~pl.col("call_id").is_in(published.implode()))
         return table
 
+    def indexed(self, table: IndexTable) -> bool:
+        """Whether the root index holds this snapshot's rows of `table`."""
+        return self._index(table) is not None
+
     def _readers(self, table: IndexTable) -> Iterator[TableReader]:
         index = self._index(table)
         if index is not None:

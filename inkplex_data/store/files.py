@@ -6,6 +6,7 @@ streamed writes of local arrays, which need a path.
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import shutil
@@ -143,6 +144,8 @@ class LocalFiles:
     def write(self, key: str, data: bytes, *, exclusive: bool = False) -> None:
         target = self.folder / key
         target.parent.mkdir(parents=True, exist_ok=True)
+        for leftover in target.parent.glob(f".tmp-{glob.escape(target.name)}-*"):
+            leftover.unlink()  # of a process that was killed here; a store has one writer at a time
         temporary = target.with_name(f".tmp-{target.name}-{secrets.token_hex(4)}")
         try:
             with temporary.open("wb") as file:

@@ -126,12 +126,14 @@ class TableReader:
     ) -> pl.DataFrame:
         """`rows` rows from `offset` (to the end by default), of `columns` (all by default).
 
-        Raises StoreCorruptError for damaged pages and for ranges that the file does not have.
+        Raises StoreCorruptError for damaged pages, and for columns and ranges that the file does not have.
         """
         rows = self.rows - offset if rows is None else rows
         if offset < 0 or rows < 0 or offset + rows > self.rows:
             raise self._corrupt(f"has {self.rows:,} rows, not {offset:,} to {offset + rows:,}")
         names = list(self.schema if columns is None else columns)
+        if lacking := [name for name in names if name not in self.schema]:
+            raise self._corrupt(f"lacks the columns {', '.join(lacking)}")
         groups, skip = groups_of(self._ends, offset, rows)
         try:
             with self._open() as file:

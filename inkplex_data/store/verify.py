@@ -1,0 +1,167 @@
+"""`verify_store`: every digest and checksum of a store, and whether its parts belong together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import polars as pl
+
+from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.store.catalog import KIND_OF, Catalog
+from inkplex_data.store.describe import read_description, read_pieces
+from inkplex_data.store.files import Files, open_files
+from inkplex_data.store.format import SHARD_KINDS
+from inkplex_data.store.publish import ShardInfo, read_shard, shard_folder, shard_numbers
+from inkplex_data.store.snapshot import Snapshot, read_snapshot, snapshot_key, snapshot_numbers
+from inkplex_data.store.verify_shard import StoreFault, check_content, check_files, damage
+
+__all__ = ["StoreFault", "verify_store"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with the file being read, and the bytes done and to do in all."""
+
+REBUILD = "Run the build again; it makes what is missing."
+
+
+def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = None) -> list[StoreFault]:
+    """All faults of a store, an empty list if there is none.
+
+    Reads every byte of every published shard: sizes, SHA-256, chunk and page checksums, counts and
+    offsets; then snapshots against shards, calls against recordings, prefixes, families and audio, and
+    the root index. Folders without `shard.json` are not part of the store, and are reported.
+    Raises StoreError only where there is no store.
+    """
+    files = open_files(root)
+    faults: list[StoreFault] = []
+    try:
+        read_description(files)
+    except StoreCorruptError as error:
+        faults.append(damage(error))
+    faults += _check_folders(files)
+    published: list[ShardInfo] = []
+    for kind in SHARD_KINDS:
+        for shard in shard_numbers(files, kind):
+            try:
+                info = read_shard(files, kind, shard)
+            except StoreCorruptError as error:
+                faults.append(damage(error))
+            else:
+                published += [] if info is None else [info]
+    total = sum(info.size_bytes for info in published)
+    done = 0
+
+    def advance(key: str, read_bytes: int) -> None:
+        nonlocal done
+        done += read_bytes
+        if progress is not None:
+            progress(key, done, total)
+
+    for info in published:
+        faults += check_files(files, info, advance)
+        faults += check_content(files, info)
+    faults += _check_snapshots(files, published)
+    try:
+        read_pieces(files)
+        faults += _check_relations(files, read_snapshot(files))
+    except StoreCorruptError as error:
+        faults.append(damage(error))
+    # A damaged file is met by several checks; each sentence is said once.
+    return list(dict.fromkeys(faults))
+
+
+def _check_folders(files: Files) -> Iterator[StoreFault]:
+    """Folders that are not shards: left by a build that stopped, or by somebody else."""
+    for folder in ("", "snapshots"):
+        for name in files.names(folder):
+            if name.startswith(".tmp-"):
+                yield _leftover(files.describe(f"{folder}/{name}" if folder else name))
+    for kind in SHARD_KINDS:
+        numbers = {f"{shard:06d}" for shard in shard_numbers(files, kind)}
+        for name in files.names(kind):
+            where = files.describe(f"{kind}/{name}")
+            if name in numbers:
+                if files.size_bytes(f"{kind}/{name}/shard.json") is None:
+                    what = "has no shard.json, so it was never published and is not part of the store"
+                    yield StoreFault("not-published", where, what, f"{REBUILD} Or remove the folder.")
+            elif name.startswith(".tmp-"):
+                yield _leftover(where)
+            else:
+                yield StoreFault("unknown-name", where, "is not part of a store", "Move it elsewhere.")
+
+
+def _leftover(where: str) -> StoreFault:
+    what = "is what a build that stopped here was writing"
+    return StoreFault("leftover", where, what, f"{REBUILD} Or remove it.")
+
+
+def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[StoreFault]:
+    """Every snapshot lists shards that are there as they were; every shard is in the newest one."""
+    digests = {info.key: info.sha256 for info in published}
+    listed: set[str] = set()
+    numbers = snapshot_numbers(files)
+    for number in numbers:
+        where = files.describe(snapshot_key(number))
+        try:
+            snapshot = read_snapshot(files, number)
+        except StoreError as error:
+            yield StoreFault("damaged", error.where or where, error.what, "Restore the file from a copy.")
+            continue
+        listed |= {ref.key for ref in snapshot.shards}
+        for ref in snapshot.shards:
+            if ref.key not in digests:
+                yield StoreFault("missing-shard", where, f"lists {ref.key}, which is not published", REBUILD)
+            elif digests[ref.key] != ref.sha256:
+                what = f"lists {ref.key} with another shard.json than the one there"
+                yield StoreFault("changed-shard", where, what, "Restore the shard from a copy.")
+    if not numbers:
+        what = "has no snapshot: its first build has not finished"
+        yield StoreFault("no-snapshot", files.root, what, REBUILD)
+        return
+    for info in published:
+        if info.key not in listed:
+            yield StoreFault(
+                "unlisted-shard",
+                files.describe(shard_folder(info.kind, info.shard)),
+                "is published and in no snapshot: the build that wrote it has not finished",
+                REBUILD,
+            )
+
+
+def _check_relations(files: Files, snapshot: Snapshot) -> Iterator[StoreFault]:
+    """What calls name exists; ids are unique; a family has one split and an audio one family."""
+    catalog = Catalog(files, snapshot)
+    names = ["call_id", "family", "split", "audio_sha256", "recording_id", "prefix_id", "wrong_memory_of"]
+    calls = catalog.frame("calls", names)
+    recordings = catalog.frame("recordings", ["recording_id"])["recording_id"]
+    prefixes = catalog.frame("prefixes", ["prefix_id"])["prefix_id"]
+
+    def fault(code: str, what: str) -> StoreFault:
+        return StoreFault(code, files.root, what, "Build the calls concerned again.")
+
+    for name, ids in (("call", calls["call_id"]), ("recording", recordings), ("prefix", prefixes)):
+        for twice in ids.filter(ids.is_duplicated()).unique().sort():
+            yield fault("duplicate-id", f"{name} {twice!r} is stored more than once")
+    for column, known in (
+        ("recording_id", recordings),
+        ("prefix_id", prefixes),
+        ("wrong_memory_of", calls["call_id"]),
+    ):
+        lost = calls.filter(pl.col(column).is_not_null() & ~pl.col(column).is_in(known.implode()))
+        for call_id, target in lost.select("call_id", column).iter_rows():
+            yield fault("missing-target", f"call {call_id!r} names {column} {target!r}, which is not stored")
+    for group, member in (("family", "split"), ("audio_sha256", "family")):
+        held = calls.drop_nulls(group).group_by(group).agg(pl.col(member).unique().sort())
+        for key, members in held.filter(pl.col(member).list.len() > 1).sort(group).iter_rows():
+            yield fault(
+                f"{member}-conflict", f"{group} {key!r} is in the {member}s {', '.join(map(str, members))}"
+            )
+    if snapshot.number:
+        for table in KIND_OF:
+            if snapshot.of_kind(KIND_OF[table]) and not catalog.indexed(table):
+                yield StoreFault(
+                    "stale-index",
+                    files.describe(f"{table}.parquet"),
+                    f"does not match snapshot {snapshot.number}",
+                    "Run the build again; it rebuilds the index. Readers use the shards meanwhile.",
+                )
