@@ -116,13 +116,13 @@ def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
 
 def _entry(draft: Draft, paths: Paths) -> CallEntry:
     if isinstance(draft.audio, str):
-        audio: Path | AgentCaller = _file(paths, draft.audio, "/path")
-        beside = audio
+        beside = _file(paths, draft.audio, "/path")
+        audio: Path | AgentCaller = beside
         source = draft.audio
     else:
         agent, caller = draft.audio
-        audio = AgentCaller(_file(paths, agent, "/path/agent"), _file(paths, caller, "/path/caller"))
-        beside = audio.agent
+        beside = _file(paths, agent, "/path/agent")
+        audio = AgentCaller(beside, _file(paths, caller, "/path/caller"))
         source = f"{agent} + {caller}"
     words = _named(paths, draft.words, beside, word_suffixes(), "/words")
     sidecar_path = _named(paths, draft.sidecar, beside, (SIDECAR_SUFFIX,), "/sidecar")
@@ -238,10 +238,21 @@ def _agree_on_splits(result: Assembly, drafts: dict[str, Draft]) -> None:
     result.entries = kept
 
 
+def without_suffix(spelled: str) -> str:
+    path = Path(spelled)
+    return path.with_name(stem_of(path.name)).as_posix() if path.name else spelled
+
+
 def path_ids(spelled: list[str]) -> list[str]:
     """Ids of calls that have none: the path without its suffix, or with it where two would be equal."""
-    stems = [str(Path(path).with_name(stem_of(path))) if path else path for path in spelled]
+    stems = [without_suffix(path) for path in spelled]
     count: dict[str, set[str]] = {}
     for stem, path in zip(stems, spelled, strict=True):
         count.setdefault(stem, set()).add(path)
     return [stem if len(count[stem]) == 1 else path for stem, path in zip(stems, spelled, strict=True)]
+
+
+def note(code: str, message: str, call_id: str, item: str) -> Problem:
+    """A problem row that refuses nothing."""
+    kind = CODES[code]
+    return Problem(call_id, kind.stage, code, kind.severity, item, message)

@@ -1,0 +1,110 @@
+"""Readers of word timings, one module a format, found by content. A new format is a new file here.
+
+The module sets `FORMAT = TranscriptFormat(…)`; nothing else needs to know of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+
+from inkplex_data.corpus.jsontext import read_bounded
+from inkplex_data.corpus.transcripts.base import NOT_JSON, Content, Transcript, TranscriptFormat
+from inkplex_data.corpus.words import TimedWord, repair_words
+from inkplex_data.errors import CallRefused, CorpusError, UsageError
+from inkplex_data.problems import ProblemLog
+
+__all__ = [
+    "Content",
+    "Transcript",
+    "TranscriptFormat",
+    "detect",
+    "formats",
+    "load_words",
+    "read_transcript",
+    "word_suffixes",
+]
+
+
+@cache
+def formats() -> tuple[TranscriptFormat, ...]:
+    """Every format that is known, in the order in which they are asked."""
+    found = []
+    for module in pkgutil.iter_modules(__path__):
+        loaded = importlib.import_module(f"{__name__}.{module.name}")
+        form = getattr(loaded, "FORMAT", None)
+        if isinstance(form, TranscriptFormat):
+            found.append(form)
+    return tuple(sorted(found, key=lambda form: (-form.priority, form.name)))
+
+
+@cache
+def word_suffixes() -> tuple[str, ...]:
+    """File name endings of word files beside audio; `.json`, that of the Moshi layout, comes first."""
+    known = {suffix for form in formats() for suffix in form.suffixes}
+    return tuple(sorted(known, key=lambda suffix: (suffix != ".json", suffix)))
+
+
+def detect(content: Content) -> TranscriptFormat | None:
+    """The format of a file, judged by its content alone; None where none fits."""
+    return next((form for form in formats() if form.detect(content)), None)
+
+
+def read_transcript(path: Path, format_name: str | None = None) -> Transcript:
+    """The words of a transcript, untouched.
+
+    Raises CallRefused with code words-unreadable, words-unknown-format or words-no-word-times, and
+    UsageError for a `format_name` that is not known.
+    """
+    try:
+        content = Content(path, read_bounded(path))
+    except (OSError, CorpusError) as error:
+        raise CallRefused("words-unreadable", str(error), where=str(path)) from error
+    form = _named(format_name) if format_name else detect(content)
+    if form is None:
+        if content.json is NOT_JSON and path.suffix.lower() == ".json":
+            raise CallRefused("words-unreadable", f"is not JSON ({content.json_error})", where=str(path))
+        known = ", ".join(form.title for form in formats())
+        raise CallRefused(
+            "words-unknown-format",
+            "is a transcript of no known format",
+            where=str(path),
+            next_step=f"known are {known}",
+        )
+    transcript = form.parse(content)
+    if content.replaced:
+        transcript.notes.append(
+            ("words-not-utf8", f"{path.name}: {content.replaced} undecodable bytes or sequences")
+        )
+    return transcript
+
+
+def load_words(
+    path: Path, *, duration_us: int, log: ProblemLog, format_name: str | None = None
+) -> tuple[list[TimedWord], Transcript]:
+    """Read and repair in one go: the timed words, and the transcript they come from.
+
+    Raises CallRefused as `read_transcript` does, and under `log.strict` for the first repair.
+    """
+    transcript = read_transcript(path, format_name)
+    for code, message in transcript.notes:
+        log.add(code, message)
+    words = repair_words(
+        transcript.words,
+        duration_us=duration_us,
+        log=log,
+        method=transcript.method or transcript.format,
+    )
+    return words, transcript
+
+
+def _named(name: str) -> TranscriptFormat:
+    for form in formats():
+        if form.name == name:
+            return form
+    raise UsageError(
+        f"there is no transcript format {name!r}",
+        next_step="known are " + ", ".join(form.name for form in formats()),
+    )

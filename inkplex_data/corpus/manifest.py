@@ -1,0 +1,177 @@
+"""JSONL corpora: our manifest, and the Moshi fine-tuning inventory. One bad line never stops the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.assemble import LOOK_BESIDE, Draft, Named, Refusal, note, path_ids
+from inkplex_data.corpus.entry import ChannelSpec, CorpusKind
+from inkplex_data.corpus.faults import Breach, breaches_of, short
+from inkplex_data.corpus.jsontext import JsonFault, Line, numbered_lines, parse_json
+from inkplex_data.corpus.models import ManifestEntry, MoshiEntry, TwoFiles
+from inkplex_data.errors import CorpusError
+from inkplex_data.problems import Problem
+
+MANIFEST_ONLY = frozenset(
+    {"id", "words", "sidecar", "recording", "recording_starts_at", "family", "channels"}
+)
+"""Fields that a Moshi inventory does not have; any of them in any line makes the file a manifest."""
+
+
+@dataclass
+class Lines:
+    """A JSONL corpus: its kind, what its good lines say, and why the others say nothing."""
+
+    kind: CorpusKind
+    drafts: list[Draft] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+
+
+def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Lines:
+    """Every line of a manifest or inventory. Ids of an inventory are its paths without suffix.
+
+    Raises CorpusError where the file as a whole is no JSONL of objects, is empty, or cannot be read.
+    """
+    objects: list[tuple[Line, dict[str, Any]]] = []
+    refusals: list[Refusal] = []
+    for line, data in _objects(path):
+        if isinstance(data, dict):
+            objects.append((line, data))
+        else:
+            refusals.append(_refusal(path, line, f"{path.name}:{line.number}", (data,)))
+    if not objects:
+        raise _not_jsonl(path, refusals)
+    if kind is None:
+        is_manifest = any(
+            MANIFEST_ONLY & data.keys() or isinstance(data.get("path"), dict) for _, data in objects
+        )
+        kind = "manifest" if is_manifest else "moshi"
+    lines = Lines(kind, refusals=refusals)
+    if kind == "manifest":
+        _manifest(path, objects, lines)
+    else:
+        _inventory(path, root, objects, lines)
+    return lines
+
+
+def _objects(path: Path) -> Iterator[tuple[Line, dict[str, Any] | Breach]]:
+    try:
+        for line in numbered_lines(path):
+            try:
+                data = parse_json(line.data)
+            except JsonFault as fault:
+                yield line, fault.breach
+                continue
+            yield line, data if isinstance(data, dict) else Breach("", short(data), "is not a JSON object")
+    except OSError as error:
+        raise CorpusError(f"cannot be read ({error.strerror or error})", where=str(path)) from error
+
+
+def _not_jsonl(path: Path, refusals: list[Refusal]) -> CorpusError:
+    if not refusals:
+        return CorpusError("the file holds no calls", where=str(path))
+    first = refusals[0]
+    count = f"none of its {len(refusals)} lines is" if len(refusals) > 1 else "its only line is not"
+    what = f"the file is no JSONL: {count} a JSON object; line {first.line} {first.breaches[0]}"
+    return CorpusError(
+        what,
+        where=str(path),
+        next_step='write one JSON object a line, such as {"path": "call.wav", "duration": 12.5}, or name a folder',
+    )
+
+
+def _refusal(path: Path, line: Line, call_id: str, breaches: tuple[Breach, ...]) -> Refusal:
+    return Refusal(call_id, "corpus-line-invalid", f"{path.name}:{line.number}", line.number, breaches)
+
+
+def _checked(
+    path: Path, line: Line, data: dict[str, Any], model: type[BaseModel], lines: Lines
+) -> BaseModel | None:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        known = data.get("id")
+        call_id = known if isinstance(known, str) and known else f"{path.name}:{line.number}"
+        lines.refusals.append(_refusal(path, line, call_id, tuple(breaches_of(error, data, model))))
+        return None
+
+
+def _manifest(path: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Lines) -> None:
+    for line, data in objects:
+        entry = _checked(path, line, data, ManifestEntry, lines)
+        if not isinstance(entry, ManifestEntry):
+            continue
+        given = entry.model_fields_set
+        audio = entry.path
+        lines.drafts.append(
+            Draft(
+                call_id=entry.id,
+                audio=(audio.agent, audio.caller) if isinstance(audio, TwoFiles) else audio,
+                where=f"{path.name}:{line.number}",
+                line=line.number,
+                words=_named(entry.words, "words" in given),
+                sidecar=_named(entry.sidecar, "sidecar" in given),
+                recording=_named(entry.recording, "recording" in given),
+                recording_starts_at_us=(
+                    None if entry.recording_starts_at is None else seconds_to_us(entry.recording_starts_at)
+                ),
+                family=entry.family,
+                split=entry.split,
+                role=entry.role,
+                voice=entry.voice,
+                channels=ChannelSpec(entry.channels.agent, entry.channels.caller) if entry.channels else None,
+                text_conditions=entry.text_conditions,
+                duration_s=entry.duration,
+            )
+        )
+
+
+def _named(value: str | None, given: bool) -> Named:
+    return value if given else LOOK_BESIDE
+
+
+def _inventory(path: Path, root: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Lines) -> None:
+    good: list[tuple[Line, MoshiEntry]] = []
+    ignored: set[str] = set()
+    for line, data in objects:
+        entry = _checked(path, line, data, MoshiEntry, lines)
+        if isinstance(entry, MoshiEntry):
+            good.append((line, entry))
+            ignored.update(entry.model_extra or ())
+    ids = path_ids([_relative(entry.path, root) for _, entry in good])
+    for (line, entry), call_id in zip(good, ids, strict=True):
+        where = f"{path.name}:{line.number}"
+        duration_s = _duration(entry.duration)
+        if duration_s is None:
+            lines.notes.append(note("duration-invalid", f"got {short(entry.duration)}", call_id, where))
+        lines.drafts.append(
+            Draft(
+                call_id=call_id,
+                audio=entry.path,
+                where=where,
+                line=line.number,
+                text_conditions=entry.text_conditions,
+                duration_s=duration_s,
+            )
+        )
+    if ignored:
+        lines.notes.append(note("fields-ignored", ", ".join(sorted(ignored)), "", path.name))
+
+
+def _relative(spelled: str, root: Path) -> str:
+    """An absolute path inside the root as if it had been spelled relative to it, so that ids do not depend on the disk."""
+    path = Path(spelled)
+    return path.relative_to(root).as_posix() if path.is_absolute() and path.is_relative_to(root) else spelled
+
+
+def _duration(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        return None
+    return float(value)

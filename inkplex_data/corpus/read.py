@@ -1,0 +1,57 @@
+"""Reading a corpus of any of its three layouts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from inkplex_data.corpus.assemble import Assembly, Draft, Refusal, assemble
+from inkplex_data.corpus.entry import Corpus, CorpusKind
+from inkplex_data.corpus.folder import MANIFEST_NAME, folder_drafts
+from inkplex_data.corpus.manifest import read_lines
+from inkplex_data.corpus.paths import Paths
+from inkplex_data.errors import CorpusError
+from inkplex_data.problems import Problem
+
+
+def read_corpus(path: Path, *, root: Path | None = None, allow_outside: bool = False) -> Corpus:
+    """The calls of a manifest, a Moshi inventory, or a folder (through its `manifest.jsonl`, if it has one).
+
+    Paths are relative to the file's folder and must lead into `root` (default: that folder), symbolic
+    links followed; absolute ones too, unless `allow_outside`. A call whose line or files are at fault is
+    refused in `Corpus.problems`, the others go on. Of two calls with one id the first stays.
+
+    Raises CorpusError where the corpus as a whole cannot be read.
+    """
+    path, kind = locate(path)
+    folder = path if kind == "folder" else path.parent
+    paths = Paths(folder, (root or folder).resolve(), allow_outside)
+    result, refusals, notes, kind = _listed(path, paths, kind)
+    problems = [*notes, *result.notes, *(refusal.problem() for refusal in (*refusals, *result.refusals))]
+    return Corpus(folder, kind, tuple(result.entries), tuple(problems))
+
+
+def locate(path: Path) -> tuple[Path, CorpusKind | None]:
+    """The file or folder to read, and its kind as far as it is known without reading. Raises CorpusError."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the links that neighbours lie beside
+    if path.is_dir():
+        manifest = path / MANIFEST_NAME
+        return (manifest, "manifest") if manifest.is_file() else (path, "folder")
+    if path.is_file():
+        return path, None
+    raise CorpusError(
+        "is no regular file or folder" if path.exists() else "does not exist",
+        where=str(path),
+        next_step="name a manifest, a Moshi JSONL or a folder of audio files",
+    )
+
+
+def _listed(
+    path: Path, paths: Paths, kind: CorpusKind | None
+) -> tuple[Assembly, list[Refusal], list[Problem], CorpusKind]:
+    drafts: list[Draft]
+    if kind == "folder":
+        drafts, notes = folder_drafts(path)
+        return assemble(drafts, paths), [], notes, kind
+    lines = read_lines(path, root=paths.root, kind=kind)
+    return assemble(lines.drafts, paths), lines.refusals, lines.notes, lines.kind

@@ -1,0 +1,43 @@
+"""What the Whisper family's JSON files share: segments that hold words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from inkplex_data.corpus.transcripts.base import malformed, word_from_object
+from inkplex_data.corpus.words import RawWord
+
+
+def nested_words(document: object) -> Iterator[dict[str, Any]]:
+    """Word objects in `segments[…].words[…]`, for detection."""
+    segments = document.get("segments") if isinstance(document, dict) else None
+    for segment in segments if isinstance(segments, list) else ():
+        words = segment.get("words") if isinstance(segment, dict) else None
+        for word in words if isinstance(words, list) else ():
+            if isinstance(word, dict):
+                yield word
+
+
+def words_of_segments(segments: list[Any], *, text: str, confidence: str) -> list[RawWord]:
+    """Every word of every segment; a segment that is none, or whose words are none, counts as a malformed word."""
+    found: list[RawWord] = []
+    for number, segment in enumerate(segments):
+        item = f"segments[{number}]"
+        words = segment.get("words", []) if isinstance(segment, dict) else None
+        if not isinstance(words, list):
+            found.append(malformed(segment, item, "is no segment with words"))
+            continue
+        if not words and isinstance(segment.get("text"), str) and segment["text"].strip():
+            found.append(malformed(segment["text"], item, "has text but no timed words"))
+        found.extend(
+            word_from_object(
+                word,
+                f"{item}.words[{index}]",
+                text=text,
+                confidence=confidence,
+                speaker=segment.get("speaker"),
+            )
+            for index, word in enumerate(words)
+        )
+    return found

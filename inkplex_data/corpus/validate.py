@@ -1,0 +1,242 @@
+"""`inkplex-data validate`: every fault of a corpus file, with line or JSON pointer, value got and rule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from inkplex_data.corpus.assemble import RECORDING_SUFFIX, SIDECAR_SUFFIX, assemble
+from inkplex_data.corpus.faults import Breach, Fault, breaches_of
+from inkplex_data.corpus.folder import MANIFEST_NAME
+from inkplex_data.corpus.jsontext import JsonFault, numbered_lines, parse_json, read_bounded, read_document
+from inkplex_data.corpus.manifest import read_lines
+from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescription
+from inkplex_data.corpus.paths import Paths
+from inkplex_data.corpus.recording import check_repeated
+from inkplex_data.corpus.recording_lines import LineFault, parse_call, parse_header
+from inkplex_data.corpus.sidecar import availability_breaches
+from inkplex_data.corpus.sidecar_models import Sidecar
+from inkplex_data.corpus.transcripts import Content, detect, read_transcript
+from inkplex_data.corpus.words import repair_words
+from inkplex_data.errors import CallRefused, CorpusError, UsageError
+from inkplex_data.problems import ProblemLog
+
+Kind = Literal[
+    "manifest", "moshi", "alignment", "transcript", "sidecar", "recording", "splits", "store", "folder"
+]
+STORE_NAME = "store.json"
+DETECT_BYTES = 16 * 2**20
+"""A document whose kind its name does not tell is read up to here to find it out."""
+
+
+def detect_kind(path: Path) -> Kind:
+    """What `path` is, by its name, else by its content.
+
+    A folder with a store.json is a `store`: `validate_path` checks that file alone, and the digests of
+    all others are for `store.verify`. Raises CorpusError where the kind cannot be told.
+    """
+    if path.is_dir():
+        return "store" if (path / STORE_NAME).is_file() else "folder"
+    if not path.is_file():
+        raise CorpusError("does not exist", where=str(path))
+    name = path.name.lower()
+    for ending, kind in _BY_NAME.items():
+        if name.endswith(ending):
+            return kind
+    kind_of_content = _kind_of_content(path)
+    if kind_of_content is None:
+        raise CorpusError(
+            "cannot be told to be a manifest, sidecar, recording, alignment, splits file or store",
+            where=str(path),
+            next_step=f"say what it is: --kind {', '.join(get_args(Kind))}",
+        )
+    return kind_of_content
+
+
+def validate_path(path: Path, kind: str | None = None) -> list[Fault]:
+    """Every fault of a file, or of all files of a folder. An empty list says that there is none.
+
+    Raises CorpusError where there is nothing to read or its kind cannot be told, UsageError for a
+    `kind` that does not exist.
+    """
+    found = detect_kind(path) if kind is None else kind
+    check = _CHECKS.get(found)
+    if check is None:
+        raise UsageError(
+            f"there is no kind {kind!r} of file", next_step="kinds are " + ", ".join(get_args(Kind))
+        )
+    if not path.exists():
+        raise CorpusError("does not exist", where=str(path))
+    return list(check(path))
+
+
+def _kind_of_content(path: Path) -> Kind | None:
+    for line in numbered_lines(path):
+        try:
+            kind = _kind_of_object(parse_json(line.data))
+        except JsonFault:
+            break
+        if kind is not None:
+            return kind
+        if path.suffix.lower() == ".jsonl":
+            return "manifest"
+        break
+    try:
+        content = Content(path, read_bounded(path, DETECT_BYTES))
+    except CorpusError:
+        return None
+    kind = _kind_of_object(content.json)
+    if kind is None and detect(content) is not None:
+        return "transcript"
+    return "manifest" if kind is None and path.suffix.lower() == ".jsonl" else kind
+
+
+def _kind_of_object(data: object) -> Kind | None:
+    if not isinstance(data, dict):
+        return None
+    schema = data.get("schema")
+    if isinstance(schema, str) and schema in _BY_SCHEMA:
+        return _BY_SCHEMA[schema]
+    for keys, kind in _BY_KEYS:
+        if keys <= data.keys():
+            return kind
+    return None
+
+
+_BY_NAME: dict[str, Kind] = {
+    SIDECAR_SUFFIX: "sidecar",
+    RECORDING_SUFFIX: "recording",
+    MANIFEST_NAME: "manifest",
+    STORE_NAME: "store",
+}
+_BY_SCHEMA: dict[str, Kind] = {
+    "inkplex/sidecar@1": "sidecar",
+    "inkplex/recording@1": "recording",
+    "inkplex/splits@1": "splits",
+}
+_BY_KEYS: tuple[tuple[frozenset[str], Kind], ...] = (
+    (frozenset({"alignments"}), "alignment"),
+    (frozenset({"call", "tokens"}), "recording"),
+    (frozenset({"families"}), "splits"),
+    (frozenset({"format", "codec"}), "store"),
+    (frozenset({"id", "path"}), "manifest"),
+    (frozenset({"path"}), "moshi"),
+    (frozenset({"identity"}), "sidecar"),
+)
+
+
+def _document(
+    path: Path, model: type[BaseModel], more: Callable[[Any], list[Breach]] = lambda _: []
+) -> Iterator[Fault]:
+    try:
+        data = read_document(path)
+    except JsonFault as fault:
+        yield fault.breach.at(str(path))
+        return
+    except (CorpusError, OSError) as error:
+        yield Fault(str(path), None, "", "", str(error))
+        return
+    try:
+        value = model.model_validate(data)
+    except ValidationError as error:
+        yield from (breach.at(str(path)) for breach in breaches_of(error, data, model))
+        return
+    yield from (breach.at(str(path)) for breach in more(value))
+
+
+def _sidecar(path: Path) -> Iterator[Fault]:
+    return _document(path, Sidecar, availability_breaches)
+
+
+def _alignment(path: Path) -> Iterator[Fault]:
+    return _document(path, AlignmentFile)
+
+
+def _splits(path: Path) -> Iterator[Fault]:
+    return _document(path, SplitsFile)
+
+
+def _store(path: Path) -> Iterator[Fault]:
+    return _document(path / STORE_NAME if path.is_dir() else path, StoreDescription)
+
+
+def _jsonl(path: Path) -> Iterator[Fault]:
+    """Every line by itself, then what a build would refuse: missing files, equal ids, disagreeing splits."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - links are followed when they are checked
+    paths = Paths(path.parent, path.parent.resolve())
+    try:
+        lines = read_lines(path, root=paths.root)
+    except CorpusError as error:
+        yield Fault(str(path), None, "", "", error.what)
+        return
+    refusals = [*lines.refusals, *assemble(lines.drafts, paths).refusals]
+    for refusal in sorted(refusals, key=lambda refusal: refusal.line or 0):
+        yield from refusal.faults(str(path))
+
+
+def _recording(path: Path) -> Iterator[Fault]:
+    """The first fault of every line; what lines say about each other is for the build."""
+    folder = Path(os.path.abspath(path)).parent  # noqa: PTH100 - as above
+    paths = Paths(folder, folder.resolve())
+    seen: dict[int, int] = {}
+    number = 0
+    try:
+        for number, line in enumerate(numbered_lines(path), start=1):
+            try:
+                if number == 1:
+                    parse_header(line)
+                else:
+                    check_repeated(parse_call(line, paths), seen)
+            except LineFault as fault:
+                yield from (breach.at(str(path), line.number, code=fault.code) for breach in fault.breaches)
+    except (CorpusError, OSError) as error:
+        yield Fault(str(path), None, "", "", str(error))
+    if number == 0:
+        yield Fault(str(path), None, "", "", "is empty; a recording begins with a header line")
+
+
+def _transcript(path: Path) -> Iterator[Fault]:
+    """Every repair that a build would make, were the audio long enough for all words."""
+    try:
+        transcript = read_transcript(path)
+    except CallRefused as error:
+        yield Fault(str(path), None, "", "", error.what, error.code)
+        return
+    log = ProblemLog(path.name)
+    for code, message in transcript.notes:
+        log.add(code, message)
+    repair_words(transcript.words, duration_us=2**62, log=log)
+    for problem in log:
+        if problem.severity != "info":
+            yield Fault(str(path), None, problem.item, problem.message, problem.code, problem.code)
+
+
+def _folder(path: Path) -> Iterator[Fault]:
+    for parent, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.startswith(".") or not name.endswith((".json", ".jsonl")):
+                continue
+            file = Path(parent) / name
+            try:
+                kind = detect_kind(file)
+            except CorpusError:
+                continue
+            yield from _CHECKS[kind](file)
+
+
+_CHECKS: dict[str, Callable[[Path], Iterator[Fault]]] = {
+    "manifest": _jsonl,
+    "moshi": _jsonl,
+    "alignment": _alignment,
+    "transcript": _transcript,
+    "sidecar": _sidecar,
+    "recording": _recording,
+    "splits": _splits,
+    "store": _store,
+    "folder": _folder,
+}
