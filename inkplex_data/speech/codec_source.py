@@ -1,0 +1,181 @@
+"""From what a user writes after `--codec` to the files that hold the weights."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from inkplex_data.errors import ConfigError
+from inkplex_data.libraries import require
+
+WAYS_ON: Final = (
+    "Name a local folder or .safetensors file with the weights (--codec /path/to/mimi), "
+    "or try the pipeline with random weights: --codec untrained:0"
+)
+CONFIG_BYTES: Final = 1 << 20
+MOSHI_WEIGHTS: Final = ("tokenizer-*.safetensors", "*mimi*.safetensors")
+
+# Geometry that the frame grid and the weights rest on; every released Mimi has these values, and a
+# config.json that says otherwise describes another model.
+GEOMETRY: Final[dict[str, object]] = {
+    "sampling_rate": 24_000,
+    "audio_channels": 1,
+    "upsampling_ratios": [8, 6, 5, 4],
+    "num_filters": 64,
+    "num_residual_layers": 1,
+    "kernel_size": 7,
+    "last_kernel_size": 3,
+    "residual_kernel_size": 3,
+    "compress": 2,
+    "use_causal_conv": True,
+    "use_conv_shortcut": False,
+    "pad_mode": "constant",
+    "hidden_size": 512,
+    "intermediate_size": 2_048,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "sliding_window": 250,
+    "hidden_act": "gelu",
+    "norm_eps": 1e-5,
+    "rope_theta": 10_000.0,
+    "codebook_size": 2_048,
+    "codebook_dim": 256,
+    "vector_quantization_hidden_dimension": 256,
+    "num_semantic_quantizers": 1,
+    "upsample_groups": 512,
+    "frame_rate": 12.5,
+}
+
+
+@dataclass(frozen=True)
+class CodecFiles:
+    """The safetensors files of one codec, and the id that a store records."""
+
+    id: str
+    weights: tuple[Path, ...]
+
+
+def untrained_seed(spec: str) -> int | None:
+    """The seed of `untrained:SEED`, or None for any other spec.
+
+    Raises ConfigError where SEED is no integer from 0 to 2^63 − 1.
+    """
+    if not spec.startswith("untrained:"):
+        return None
+    text = spec.removeprefix("untrained:")
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) >= 2**63:
+        raise ConfigError(
+            f"the seed of an untrained codec is a whole number from 0 to 2^63 − 1, got {text!r}",
+            where="--codec",
+            next_step="For example: --codec untrained:0",
+        )
+    return int(text)
+
+
+def find_codec(spec: str) -> CodecFiles:
+    """The weights that `spec` names: a file, a folder, or a hub id. Raises ConfigError if there are none."""
+    path = Path(spec).expanduser()
+    if path.is_file():
+        return _file(path)
+    if path.is_dir():
+        return _folder(path, path.resolve().name)
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", spec) and not spec.endswith(".safetensors"):
+        return _folder(_download(spec), spec)
+    raise ConfigError(
+        f"{spec!r} is no file, no folder and no hub id (owner/name)", where="--codec", next_step=WAYS_ON
+    )
+
+
+def _file(path: Path) -> CodecFiles:
+    if path.suffix != ".safetensors":
+        raise ConfigError(
+            f"{path.name} is not a .safetensors file; other formats can run code when they are opened",
+            where="--codec",
+            next_step="Convert it with safetensors.torch.save_file, or download the .safetensors release.",
+        )
+    return CodecFiles(path.name, (path,))
+
+
+def _folder(folder: Path, codec_id: str) -> CodecFiles:
+    config = _read_config(folder)
+    if config.get("model_type") == "mimi":
+        _check_geometry(config, codec_id)
+        weights = sorted(folder.glob("model*.safetensors"))
+        if weights:
+            return CodecFiles(codec_id, tuple(weights))
+    # A Moshi or PersonaPlex folder holds the codec beside the language model; its config may name the file.
+    named = config.get("mimi_name")
+    if isinstance(named, str) and named == Path(named).name and (folder / named).is_file():
+        return CodecFiles(codec_id, (folder / named,))
+    found = sorted({path for pattern in MOSHI_WEIGHTS for path in folder.glob(pattern)})
+    if len(found) == 1:
+        return CodecFiles(codec_id, (found[0],))
+    if len(found) > 1:
+        raise ConfigError(
+            f"{len(found)} files could be Mimi: {', '.join(path.name for path in found)}",
+            where=codec_id,
+            next_step="Name one of the files instead of the folder.",
+        )
+    raise ConfigError(
+        "no Mimi weights: neither config.json with model_type `mimi` beside model.safetensors, "
+        f"nor {' or '.join(MOSHI_WEIGHTS)}",
+        where=codec_id,
+        next_step=WAYS_ON,
+    )
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        return {}
+    try:
+        with path.open("rb") as file:
+            data = file.read(CONFIG_BYTES + 1)
+        if len(data) > CONFIG_BYTES:
+            raise ValueError(f"larger than {CONFIG_BYTES:,} bytes")
+        config = json.loads(data)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"config.json cannot be read: {error}", where=folder.name, next_step=WAYS_ON
+        ) from error
+    return config if isinstance(config, dict) else {}
+
+
+def _check_geometry(config: dict[str, Any], codec_id: str) -> None:
+    # A null in a transformers config means the class's own default.
+    faults = [
+        f"{key}: {config[key]!r}, Mimi has {value!r}"
+        for key, value in GEOMETRY.items()
+        if config.get(key) is not None and config[key] != value
+    ]
+    if faults:
+        raise ConfigError(
+            "config.json describes a model that is not Mimi at 24 kHz and 12.5 Hz",
+            where=codec_id,
+            faults=faults,
+            next_step=WAYS_ON,
+        )
+
+
+def _download(hub_id: str) -> Path:
+    """The local snapshot of a hub id; only the codec's own files are fetched, never a language model."""
+    hub = require("huggingface_hub", extra="codec", needed_for="a codec from the Hugging Face hub")
+    try:
+        folder = Path(hub.snapshot_download(hub_id, allow_patterns=["config.json", *MOSHI_WEIGHTS]))
+        if _read_config(folder).get("model_type") == "mimi":
+            folder = Path(hub.snapshot_download(hub_id, allow_patterns=["config.json", "model*.safetensors"]))
+    except ConfigError:
+        raise
+    except Exception as error:  # the hub client raises its own, its HTTP library's and OS errors alike
+        reason = str(error).strip().splitlines()
+        raise ConfigError(
+            f"the codec {hub_id!r} is not in the local cache and cannot be downloaded: "
+            f"{reason[0] if reason else type(error).__name__}",
+            where="--codec",
+            next_step=WAYS_ON,
+        ) from error
+    return folder
