@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.errors import ConfigError, UsageError
-from inkplex_data.speech.interleave import TextStream, Word, interleave
+from inkplex_data.problems import CODES
+from inkplex_data.speech.interleave import REASONS, TextStream, Word, interleave
 from tests.speech.stepwise import stepwise
 
 MAIN, OTHER, THIRD = "SPEAKER_MAIN", "SPEAKER_OTHER", "SPEAKER_THIRD"
@@ -196,6 +197,12 @@ def test_speaker_tokens_open_and_close_the_main_speakers_turns() -> None:
 def test_a_word_piece_like_the_in_word_padding_is_not_overwritten() -> None:
     words = [Word([7], 80 * MS, 100 * MS), Word([10], 160 * MS, 300 * MS)]
     assert interleave(words, 4, in_word_padding=7).ids.tolist() == [0, 7, 10, 7]
+
+
+def test_every_reason_has_a_problem_code() -> None:
+    for reason in REASONS:
+        code = CODES[f"text-{reason}"]
+        assert code.severity == ("info" if reason == "other-speaker" else "repair")
 
 
 def test_no_words_and_no_frames() -> None:
