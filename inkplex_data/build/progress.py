@@ -80,7 +80,7 @@ class LineReporter:
         self._stream.flush()
 
     def _line(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)  # noqa: T201
+        print(text, file=self._stream, flush=True)
 
 
 class JsonReporter:
@@ -107,7 +107,7 @@ class JsonReporter:
         self._stream.flush()
 
     def _event(self, **event: object) -> None:
-        print(json.dumps(event), file=self._stream, flush=True)  # noqa: T201
+        print(json.dumps(event), file=self._stream, flush=True)
 
 
 class LiveReporter:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inkplex_data.audio.call import CallAudio, resolve_channels
+from inkplex_data.audio.scan import AudioScan
 from inkplex_data.build.ledger import Ledger, file_sha256, file_stamp, stamp
-from inkplex_data.clock import FRAME_US, frames_of_samples, samples_to_us
+from inkplex_data.build.voice import voice_stretch
+from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.words import TimedWord
-from inkplex_data.errors import CallRefused
+from inkplex_data.corpus.sidecar import Sidecar, read_sidecar
+from inkplex_data.corpus.transcripts import read_transcript
+from inkplex_data.corpus.words import RawWord, TimedWord, main_speaker_faults, repair_words
 from inkplex_data.problems import Problem, ProblemLog
 
 VERSION = 1
@@ -29,31 +34,29 @@ class ScanJob:
     store_root: Path
 
     def stamp(self) -> str:
-        entry = self.entry
-        return stamp(
-            VERSION,
-            self.recipe.digest(),
-            dataclasses.asdict(dataclasses.replace(entry, where="")),
-            [file_stamp(path) for path in (*entry.audio_paths, entry.words, entry.sidecar, entry.recording)],
-        )
+        entry = dataclasses.asdict(dataclasses.replace(self.entry, where=""))
+        files = (*self.entry.audio_paths, self.entry.words, self.entry.sidecar)
+        return stamp(VERSION, self.recipe.digest(), entry, [file_stamp(path) for path in files])
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What the first pass found. `refusal` is set when the call cannot be built; the rest is then empty."""
+    """What the first pass found; `words` and `problems` lie in the ledger beside it.
+
+    Sample counts are at 24 kHz. `voice_*_us` is the call's best stretch of agent speech, for use as
+    another call's voice sample; empty where there is none. `input_sha256` covers everything that the
+    stored call depends on besides the recipe and the task recording.
+    """
 
     call_id: str
-    samples: int = 0
-    agent_samples: int = 0
-    caller_samples: int = 0
-    sample_rate_hz: int = 0
-    audio_sha256: str = ""
-    input_sha256: str = ""
-    words: int = 0
-    words_dropped: int = 0
-    voice_start_us: int = 0
-    voice_end_us: int = 0
-    refusal: Problem | None = None
+    samples: int
+    agent_samples: int
+    caller_samples: int
+    audio_sha256: str
+    input_sha256: str
+    words: int
+    voice_start_us: int
+    voice_end_us: int
 
     @property
     def frames(self) -> int:
@@ -62,3 +65,116 @@ class Scan:
     @property
     def duration_us(self) -> int:
         return samples_to_us(self.samples)
+
+
+def scan_call(job: ScanJob) -> Scan:
+    """Decode once, read the words, and keep the result in the ledger.
+
+    Raises CallRefused where the call cannot be built.
+    """
+    ledger = Ledger(job.store_root)
+    found = ledger.done(KIND, job.entry.call_id, job.stamp())
+    if found is not None:
+        return Scan(**json.loads((found / "scan.json").read_text(encoding="utf-8")))
+    log = ProblemLog(job.entry.call_id, strict=job.recipe.strict)
+    audio = call_audio(job.entry)
+    found_audio = audio.scan(log)
+    sidecar = read_sidecar(job.entry.sidecar) if job.entry.sidecar is not None else None
+    duration_us = samples_to_us(found_audio.samples)
+    words, conditions = read_words(job, sidecar, duration_us, log)
+    start_us, end_us = voice_stretch(
+        words, speaker=job.recipe.text.main_speaker, limit_s=_voice_limit_s(job.recipe)
+    )
+    scan = Scan(
+        call_id=job.entry.call_id,
+        samples=found_audio.samples,
+        agent_samples=found_audio.agent_samples,
+        caller_samples=found_audio.caller_samples,
+        audio_sha256=found_audio.sha256,
+        input_sha256=_input_sha256(job.entry, found_audio),
+        words=len(words),
+        voice_start_us=start_us,
+        voice_end_us=end_us,
+    )
+    with ledger.result(KIND, job.entry.call_id, job.stamp()) as folder:
+        _dump(folder / "scan.json", dataclasses.asdict(scan))
+        _dump(folder / "words.json", [dataclasses.asdict(word) for word in words])
+        _dump(folder / "problems.json", [dataclasses.asdict(problem) for problem in log])
+        _dump(folder / "conditions.json", conditions)
+    return scan
+
+
+def call_audio(entry: CallEntry) -> CallAudio:
+    """The call's two channels. Raises CallRefused."""
+    return resolve_channels(entry.audio, entry.channels)
+
+
+def read_words(
+    job: ScanJob, sidecar: Sidecar | None, duration_us: int, log: ProblemLog
+) -> tuple[list[TimedWord], Mapping[str, Any] | None]:
+    """The call's repaired words and its text conditions, as the recipe's `words.source` says.
+
+    Raises CallRefused where the agent has no words and the recipe does not say that this is meant.
+    """
+    entry, recipe = job.entry, job.recipe
+    conditions = entry.text_conditions
+    if recipe.words.source == "none":
+        return [], conditions
+    raw: list[RawWord] = []
+    if entry.words is not None:
+        transcript = read_transcript(entry.words)
+        raw = list(transcript.words)
+        conditions = conditions if conditions is not None else transcript.text_conditions
+    elif sidecar is not None and sidecar.words is not None:
+        raw = [
+            RawWord(
+                word.text, word.start_s, word.end_s, word.speaker, word.confidence, f"/words/items/{index}"
+            )
+            for index, word in enumerate(sidecar.words.items)
+        ]
+    words = repair_words(raw, duration_us=duration_us, log=log)
+    fault = main_speaker_faults(words, recipe.text.main_speaker)
+    if fault is not None and not recipe.text.speaker_tokens:
+        log.add("no-agent-words", fault, item=str(entry.words.name if entry.words else entry.source))
+    return words, conditions
+
+
+def load_words(folder: Path) -> list[TimedWord]:
+    """The words that a scan kept."""
+    return [TimedWord(**word) for word in json.loads((folder / "words.json").read_text(encoding="utf-8"))]
+
+
+def load_problems(folder: Path) -> list[Problem]:
+    """The problems that a scan kept."""
+    return [
+        Problem(**problem) for problem in json.loads((folder / "problems.json").read_text(encoding="utf-8"))
+    ]
+
+
+def load_conditions(folder: Path) -> Mapping[str, Any] | None:
+    """The text conditions that a scan kept."""
+    return json.loads((folder / "conditions.json").read_text(encoding="utf-8"))
+
+
+def _voice_limit_s(recipe: Recipe) -> float:
+    return recipe.prefix.voice_max_s if recipe.prefix is not None else 0.0
+
+
+def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
+    return stamp(
+        audio.sha256,
+        [file_sha256(path) if path is not None else None for path in (entry.words, entry.sidecar)],
+        [
+            entry.recording_starts_at_us,
+            entry.family,
+            entry.split,
+            entry.role,
+            entry.voice,
+            entry.text_conditions,
+        ],
+        entry.recording is not None,
+    )
+
+
+def _dump(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")

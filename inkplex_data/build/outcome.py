@@ -1,0 +1,175 @@
+"""What became of a build: refused calls while it runs, and the summary at its end."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inkplex_data.errors import CallRefused, ConfigError, MissingLibraryError, StoreError
+from inkplex_data.problems import CODES, Problem
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_PARTLY = 3
+
+FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+class Refusals:
+    """Problems of the calls that a build leaves out, in the order in which they were found."""
+
+    def __init__(self) -> None:
+        self._problems: dict[str, list[Problem]] = {}
+
+    def extend(self, problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            self._problems.setdefault(problem.call_id, []).append(problem)
+
+    def refuse(self, call_id: str, error: BaseException | None) -> None:
+        """Note why a call was refused. What would stop every call alike is raised again."""
+        if isinstance(error, CallRefused):
+            kind = CODES[error.code]
+            problem = Problem(call_id, kind.stage, error.code, "error", error.where or "", _sentence(error))
+        elif error is None or _is_fatal(error):
+            raise error or RuntimeError("a unit ended without a value and without an error")
+        else:
+            problem = Problem(
+                call_id, "build", "unexpected", "error", _place(error), f"{type(error).__name__}: {error}"
+            )
+        self.extend([problem])
+
+    def add(self, call_id: str, code: str, message: str, *, item: str = "") -> None:
+        """Note a problem that the plan found."""
+        kind = CODES[code]
+        self.extend(
+            [
+                Problem(
+                    call_id,
+                    kind.stage,
+                    code,
+                    kind.severity,
+                    item,
+                    f"{message}; {kind.remedy}" if kind.severity == "error" else message,
+                )
+            ]
+        )
+
+    def errors(self) -> list[Problem]:
+        """The refusals, by call id, so that the order of workers leaves no trace."""
+        return [
+            problem
+            for call_id in sorted(self._problems)
+            for problem in self._problems[call_id]
+            if problem.severity == "error"
+        ]
+
+    def of(self, call_ids: Iterable[str]) -> list[Problem]:
+        return [problem for call_id in call_ids for problem in self._problems.get(call_id, ())]
+
+    def __contains__(self, call_id: object) -> bool:
+        return any(problem.severity == "error" for problem in self._problems.get(str(call_id), ()))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The end of a build. `calls` are those published now; `already` were in the store before."""
+
+    store: Path
+    calls: tuple[str, ...]
+    already: int
+    refused: tuple[Problem, ...]
+    hours: float
+    repairs: dict[str, int]
+    untrained: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 all done; 1 nothing could be published; 3 done, but some calls were refused."""
+        if not self.refused:
+            return EXIT_OK
+        return EXIT_PARTLY if self.calls or self.already else EXIT_FAILED
+
+    def text(self) -> str:
+        """The summary as a person reads it."""
+        lines = [
+            f"{self.store}: {len(self.calls)} calls published, {self.hours:.3f} hours of audio"
+            + (f"; {self.already} were there already" if self.already else "")
+        ]
+        lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
+        if self.repairs:
+            lines.append(
+                "  notes and repairs (inkplex-data stats lists them): "
+                + ", ".join(f"{code} {count}" for code, count in sorted(self.repairs.items()))
+            )
+        if self.refused:
+            lines.append(f"  {len({problem.call_id for problem in self.refused})} calls refused:")
+            lines += [
+                f"    {problem.call_id}: [{problem.code}] {problem.message}" for problem in self.refused
+            ]
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "store": str(self.store),
+            "published": len(self.calls),
+            "already": self.already,
+            "hours": self.hours,
+            "repairs": self.repairs,
+            "untrained": list(self.untrained),
+            "refused": [
+                {"call_id": problem.call_id, "code": problem.code, "message": problem.message}
+                for problem in self.refused
+            ],
+            "exit_code": self.exit_code,
+        }
+
+
+def summarise(store: Path, published: Sequence[str], *, already: int, refusals: Refusals) -> Summary:
+    """Read back what was published."""
+    import polars as pl
+
+    from inkplex_data.store.reader import open_store
+
+    with open_store(store) as opened:
+        calls = opened.calls().select("call_id", "duration_us").collect()
+        ours = calls.filter(pl.col("call_id").is_in(list(published)))
+        problems = opened.problems().filter(pl.col("severity") != "error").select("call_id", "code").collect()
+        repairs = Counter(problems.filter(pl.col("call_id").is_in(list(published)))["code"].to_list())
+        description = opened.description
+    untrained = [
+        str(part["id"])
+        for part in (description.get("codec"), description.get("model"))
+        if part and part.get("untrained")
+    ]
+    return Summary(
+        store=store,
+        calls=tuple(sorted(published)),
+        already=already,
+        refused=tuple(refusals.errors()),
+        hours=float(ours["duration_us"].sum()) / 3.6e9,
+        repairs=dict(repairs),
+        untrained=tuple(untrained),
+    )
+
+
+def _sentence(error: CallRefused) -> str:
+    """Message and next step in one line: tables have no room for more."""
+    text = f"{error.where}: {error.what}" if error.where else error.what
+    return f"{text}; {error.next_step}" if error.next_step else text
+
+
+def _is_fatal(error: BaseException) -> bool:
+    """Whether the same would happen to every call: a full disk, a codec that is not to be had."""
+    if isinstance(error, (ConfigError, MissingLibraryError, StoreError)) or not isinstance(error, Exception):
+        return True
+    return isinstance(error, OSError) and error.errno in FATAL_ERRNOS
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

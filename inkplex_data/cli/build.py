@@ -1,0 +1,149 @@
+"""`build` and `demo`: from a corpus to a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from inkplex_data.build.run import Summary
+
+PANEL = "Make a store"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("build", rich_help_panel=PANEL)(build)
+    app.command("demo", rich_help_panel=PANEL)(demo)
+
+
+def build(
+    corpus: Path = typer.Argument(
+        ..., metavar="CORPUS", help="A manifest .jsonl, a Moshi fine-tuning .jsonl, or a folder of audio."
+    ),
+    out: Path = typer.Option(
+        ..., "-o", "--out", metavar="STORE", help="Folder of the store; made if it is not there."
+    ),
+    pipeline: str | None = typer.Option(
+        None,
+        "-p",
+        "--pipeline",
+        help="A recipe's name (`inkplex-data build --recipes` lists them) or a YAML file.",
+    ),
+    codec: str | None = typer.Option(
+        None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
+    ),
+    words: str | None = typer.Option(None, help="given, whisper or none: where the agent's words come from."),
+    tokenizer: str | None = typer.Option(None, help="SentencePiece model of the speech model's text stream."),
+    mono: bool = typer.Option(
+        False, "--mono", help="Divide one-channel files into two streams by diarization."
+    ),
+    setting: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set text.delay_s=0.2."
+    ),
+    workers: int | None = typer.Option(
+        None, help="Local processes; all cores by default, 1 stays in this process."
+    ),
+    scheduler: str | None = typer.Option(
+        None, metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://host:8786."
+    ),
+    add: bool = typer.Option(
+        False, "--add", help="Add calls that are not in the store yet, as a new snapshot."
+    ),
+    restart: bool = typer.Option(False, "--restart", help="Throw away what the store holds and begin again."),
+    strict: bool = typer.Option(False, "--strict", help="Refuse a call where a repair would be needed."),
+    json_events: bool = typer.Option(False, "--json", help="Events and the summary as JSON lines."),
+) -> None:
+    """Encode a corpus into a store. Run it again after an interruption and it goes on where it stopped.
+
+    A call that cannot be built never stops the others: it is listed with a code and a sentence, and the
+    exit code is 3.
+    """
+    from inkplex_data.build.progress import reporter_for
+    from inkplex_data.build.run import build_store
+    from inkplex_data.config import load_recipe
+
+    overrides = _overrides(setting or [])
+    overrides.update(
+        {
+            key: value
+            for key, value in {"codec.id": codec, "words.source": words, "text.tokenizer": tokenizer}.items()
+            if value is not None
+        }
+    )
+    if mono:
+        overrides["audio.mono"] = "diarize"
+    if strict:
+        overrides["strict"] = True
+    reporter = reporter_for(json_events=json_events)
+    try:
+        summary = build_store(
+            corpus,
+            out,
+            recipe=load_recipe(pipeline, overrides),
+            workers=workers,
+            scheduler=scheduler,
+            add=add,
+            restart=restart,
+            reporter=reporter,
+        )
+    finally:
+        reporter.finish()
+    _show(summary, json_events=json_events)
+    raise typer.Exit(summary.exit_code)
+
+
+def demo(
+    out: Path = typer.Option(Path("out/demo"), "-o", "--out", help="Folder of the demo store."),
+    workers: int | None = typer.Option(None, help="Local processes; all cores by default."),
+) -> None:
+    """Build the example corpus, then show the summary, one Polars table and one call's timeline."""
+    from inkplex_data.build.progress import reporter_for
+    from inkplex_data.build.run import build_store
+    from inkplex_data.cli.look import show_call, show_store
+    from inkplex_data.config import load_recipe
+    from inkplex_data.errors import UsageError
+
+    corpus = Path(__file__).resolve().parents[2] / "examples" / "corpus" / "manifest.jsonl"
+    if not corpus.is_file():
+        raise UsageError(
+            "the example corpus is not installed with the package",
+            next_step="run `make demo` in a checkout of the repository",
+        )
+    reporter = reporter_for()
+    try:
+        summary = build_store(corpus, out, recipe=load_recipe("demo"), workers=workers, reporter=reporter)
+    finally:
+        reporter.finish()
+    _show(summary, json_events=False)
+    show_store(out)
+    if summary.calls:
+        show_call(out, summary.calls[0])
+    typer.echo(
+        f"\nLook further: inkplex-data inspect {out} CALL · inkplex-data stats {out} · inkplex-data report {out} -o report.html"
+    )
+    raise typer.Exit(summary.exit_code)
+
+
+def _overrides(settings: list[str]) -> dict[str, Any]:
+    import yaml
+
+    from inkplex_data.errors import UsageError
+
+    overrides = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set takes KEY=VALUE (got {setting!r})")
+        overrides[key] = yaml.safe_load(value)
+    return overrides
+
+
+def _show(summary: Summary, *, json_events: bool) -> None:
+    if json_events:
+        import json
+
+        typer.echo(json.dumps({"event": "summary", **summary.as_json()}))
+        return
+    typer.echo(summary.text())
