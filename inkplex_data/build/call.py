@@ -100,7 +100,7 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     codes = encode(call_audio(entry), job.scan, recipe)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
-        tokens = pl.read_ipc(job.memory.tokens, memory_map=False)
+        tokens = pl.read_ipc(job.memory.tokens)
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
         versions = build_versions(tokens, clock, window=recipe.memory.window)
     row = _row(job, text, sidecar)
@@ -146,6 +146,8 @@ def text_stream(
             f"{drop.pieces} of {len(pieces[drop.word])} pieces of {word.text!r} at {word.start_us / 1e6:.3f} s were not placed",
             item=f"word {drop.word}",
         )
+    if recipe.words.source != "none" and not text.words_placed:
+        log.add("text-all-pad", f"none of {len(words)} words could be placed")
     return text, pieces
 
 

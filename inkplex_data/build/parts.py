@@ -33,8 +33,8 @@ def load_part(folder: Path) -> CallPart:
     document = json.loads((folder / "part.json").read_text(encoding="utf-8"))
     return CallPart(
         row=document["row"],
-        words=pl.read_ipc(folder / "words.arrow", memory_map=False),
-        versions=pl.read_ipc(folder / "versions.arrow", memory_map=False),
+        words=pl.read_ipc(folder / "words.arrow"),
+        versions=pl.read_ipc(folder / "versions.arrow"),
         problems=[Problem(**problem) for problem in document["problems"]],
         **arrays,
     )

@@ -69,7 +69,14 @@ def build_store(
         entries = target.unpublished(found.entries, add=add)
         executor = make_executor(workers=workers, scheduler=scheduler)
         with _closing(executor):
-            run = _Run(target, recipe, root or found.root, executor, reporter, refusals)
+            run = _Run(
+                target=target,
+                recipe=recipe,
+                corpus_root=root or found.root,
+                executor=executor,
+                reporter=reporter,
+                refusals=refusals,
+            )
             published = run.build(entries) if entries else []
         snapshot = publish_snapshot(store, refused=refusals.errors())
         rebuild_index(store, snapshot)
@@ -82,6 +89,7 @@ class _Run:
 
     def __init__(
         self,
+        *,
         target: Target,
         recipe: Recipe,
         corpus_root: Path,
@@ -118,7 +126,7 @@ class _Run:
             recordings,
             self.target,
             self.recipe,
-            self.refusals,
+            refusals=self.refusals,
             corpus_root=self.corpus_root,
             codec_sha256=codec.sha256,
         )

@@ -121,9 +121,12 @@ def read_words(
     if recipe.words.source == "none":
         return [], conditions
     raw: list[RawWord] = []
+    method = "given"
     if entry.words is not None:
         transcript = read_transcript(entry.words)
-        raw = list(transcript.words)
+        raw, method = list(transcript.words), transcript.method
+        for code, message in transcript.notes:
+            log.add(code, message, item=entry.words.name)
         conditions = conditions if conditions is not None else transcript.text_conditions
     elif sidecar is not None and sidecar.words is not None:
         raw = [
@@ -132,10 +135,9 @@ def read_words(
             )
             for index, word in enumerate(sidecar.words.items)
         ]
-    words = repair_words(raw, duration_us=duration_us, log=log)
-    fault = main_speaker_faults(words, recipe.text.main_speaker)
-    if fault is not None and not recipe.text.speaker_tokens:
-        log.add("no-agent-words", fault, item=str(entry.words.name if entry.words else entry.source))
+    words = repair_words(raw, duration_us=duration_us, log=log, method=method)
+    for fault in main_speaker_faults(words, recipe.text.main_speaker):
+        log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
     return words, conditions
 
 

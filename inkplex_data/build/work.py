@@ -51,8 +51,8 @@ def make_plan(
     found: Mapping[Path, FoundRecording],
     target: Target,
     recipe: Recipe,
-    refusals: Refusals,
     *,
+    refusals: Refusals,
     corpus_root: Path,
     codec_sha256: str,
 ) -> BuildPlan:

@@ -90,7 +90,7 @@ def _write_recording_shard(
                     "content_sha256": recording.sha256,
                 }
             )
-            writer.end(pl.read_ipc(tokens_path(job), memory_map=False))
+            writer.end(pl.read_ipc(tokens_path(job)))
         writer.publish()
 
 
