@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,34 +28,42 @@ def rechunk(pieces: Iterable[Samples], size: int) -> Iterator[Samples]:
         yield np.concatenate(held, axis=-1)
 
 
+@dataclass
+class _Ending:
+    fault: str | None = None
+    recoverable: bool = True
+
+
 class BlockReader(Iterator[Samples]):
     """Blocks of one decoding pass: float32 [channels, n], every one full but the last.
 
     `samples` counts what was delivered so far. `fault` says why decoding broke off before the end of the
     file, or is None; `recoverable` is False where samples are missing from the middle, so that everything
-    later is out of place.
+    later is out of place. The file is closed at its end, or when the reader is dropped.
     """
 
-    def __init__(self, pieces: Iterator[Samples], block_samples: int) -> None:
+    def __init__(self, pieces: Iterable[Samples], block_samples: int) -> None:
         self.samples = 0
-        self.fault: str | None = None
-        self.recoverable = True
-        self._blocks = self._cut(pieces, block_samples)
+        # Apart from self: a reader in a cycle with its generator would hold the file until a collection.
+        self._ending = _Ending()
+        self._blocks = rechunk(_until_fault(pieces, self._ending), block_samples)
 
     def __next__(self) -> Samples:
-        return next(self._blocks)
+        block = next(self._blocks)
+        self.samples += block.shape[1]
+        return block
 
-    def close(self) -> None:
-        """Close the file before its end."""
-        self._blocks.close()
+    @property
+    def fault(self) -> str | None:
+        return self._ending.fault
 
-    def _cut(self, pieces: Iterator[Samples], block_samples: int) -> Generator[Samples, None, None]:
-        for block in rechunk(self._until_fault(pieces), block_samples):
-            self.samples += block.shape[1]
-            yield block
+    @property
+    def recoverable(self) -> bool:
+        return self._ending.recoverable
 
-    def _until_fault(self, pieces: Iterator[Samples]) -> Iterator[Samples]:
-        try:
-            yield from pieces
-        except DecodeStopped as stop:
-            self.fault, self.recoverable = stop.reason, stop.recoverable
+
+def _until_fault(pieces: Iterable[Samples], ending: _Ending) -> Iterator[Samples]:
+    try:
+        yield from pieces
+    except DecodeStopped as stop:
+        ending.fault, ending.recoverable = stop.reason, stop.recoverable

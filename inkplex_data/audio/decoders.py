@@ -95,11 +95,11 @@ def soundfile_pieces(path: Path, raw: dict[str, Any] | None = None) -> Iterator[
                 # What was decoded before the fault lies in the buffer, uncounted.
                 unwritten = np.isnan(buffer[:, 0])
                 done = int(np.argmax(unwritten)) if unwritten.any() else READ_SAMPLES
-                yield np.ascontiguousarray(buffer[:done].T)
+                yield buffer[:done].T.copy()
                 raise DecodeStopped(f"libsndfile: {error.error_string.rstrip('.')}") from error
             if len(piece) == 0:
                 return
-            yield np.ascontiguousarray(piece.T)
+            yield piece.T.copy()  # the buffer is used again
 
 
 # --- FFmpeg -------------------------------------------------------------------------------------------
@@ -146,24 +146,28 @@ def probe_av(path: Path) -> Probe | str:
         return f"FFmpeg: {getattr(error, 'strerror', None) or error}"
 
 
-def packet_samples(path: Path) -> tuple[int, int] | None:
-    """Samples that the packets of a file last in all, and the longest packet; decodes nothing.
+def packets_exceed(path: Path, samples: int, sample_rate_hz: int) -> bool:
+    """Whether the packets of a file hold more than `samples`, or break off; decodes nothing.
 
-    None where FFmpeg does not take the file.
+    Encoder delay and padding, up to three packets, do not count. False where FFmpeg does not take the file.
     """
     import av
 
     total = longest = 0
+    broken = False
     try:
         with _open_av(path) as container:
             track = container.streams.audio[0]
-            for packet in container.demux(track):
-                total += packet.duration or 0
-                longest = max(longest, packet.duration or 0)
-            scale = track.time_base * track.codec_context.sample_rate
-    except (av.FFmpegError, IndexError, ValueError, UnicodeError, TypeError):
-        return None
-    return round(total * scale), round(longest * scale)
+            scale = track.time_base * sample_rate_hz
+            try:
+                for packet in container.demux(track):
+                    total += packet.duration or 0
+                    longest = max(longest, packet.duration or 0)
+            except av.FFmpegError:
+                broken = True
+    except (av.FFmpegError, IndexError, ValueError, TypeError):
+        return False
+    return broken or (total - 3 * longest) * scale > samples
 
 
 def av_pieces(path: Path, probe: Probe, *, ignore_length: bool = False) -> Iterator[Samples]:

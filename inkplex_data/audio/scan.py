@@ -102,7 +102,8 @@ class ChannelStats:
             )
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.square_sum += float(np.square(block, dtype=np.float64).sum())
-        self._hash.update(np.ascontiguousarray(block, "<f4").data)
+        # + 0 turns −0, which float files can hold, into the 0 that PCM files have.
+        self._hash.update(np.ascontiguousarray(block + np.float32(0), "<f4").data)
         self.samples += len(block)
 
     def _time(self, sample: int) -> str:
@@ -110,7 +111,7 @@ class ChannelStats:
 
     @property
     def peak(self) -> float:
-        return max(-self.low, self.high) if self.samples else 0.0
+        return max(abs(self.low), abs(self.high)) if self.samples else 0.0
 
     @property
     def silent(self) -> bool:

@@ -13,7 +13,7 @@ from inkplex_data.audio.claims import read_claim
 from inkplex_data.audio.decoders import (
     Probe,
     av_pieces,
-    packet_samples,
+    packets_exceed,
     probe_av,
     probe_soundfile,
     soundfile_pieces,
@@ -140,18 +140,14 @@ def _packets_go_on(path: Path, probe: Probe) -> bool:
     """Whether a compressed file holds more than libsndfile would decode.
 
     It stops at the length that the header declares: a variable-rate MP3 without a Xing header, a file
-    appended to another or a chained Ogg stream would lose their ends without a word. Encoder delay and
-    padding account for at most three packets.
+    appended to another or a chained Ogg stream would lose their ends without a word.
     """
-    if probe.container.split("/")[0] not in {"MP3", "OGG", "FLAC"} or probe.declared_samples is None:
-        return False
-    found, other = packet_samples(path), probe_av(path)
-    if found is None or isinstance(other, str):
-        return False
-    total, longest = found
-    # libsndfile decodes Opus at the rate that was encoded, FFmpeg always at 48 kHz.
-    ratio = probe.sample_rate_hz / other.sample_rate_hz
-    return total * ratio > probe.declared_samples + 3 * longest * ratio
+    family, samples = probe.container.split("/")[0], probe.declared_samples
+    return (
+        family in {"MP3", "OGG", "FLAC"}
+        and samples is not None
+        and packets_exceed(path, samples, probe.sample_rate_hz)
+    )
 
 
 def _through_av(path: Path, declared: Probe, *, ignore_length: bool = False) -> AudioSource:
