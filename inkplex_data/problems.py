@@ -7,8 +7,10 @@ The table below is the only list of codes; docs/reference/problems.md is generat
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from inkplex_data.errors import CallRefused
@@ -321,12 +323,6 @@ CODES: dict[str, Code] = {
         "Two tokens of a recording claim the same call and position.",
         "List every computed token once, under the request that computed it.",
     ),
-    "recording-duplicate-call": Code(
-        "memory",
-        "error",
-        "Two requests of a recording have the same number.",
-        "Give every request its own `call`.",
-    ),
     "recording-prefix-unknown": Code(
         "memory",
         "error",
@@ -487,6 +483,17 @@ class Problem:
     severity: Severity
     item: str
     message: str
+
+
+def without_root(problem: Problem, root: Path) -> Problem:
+    """`problem` with paths inside `root` made relative to it: a store says nothing of the machine that built it."""
+    spellings = sorted(
+        {f"{root}{os.sep}", f"{root.absolute()}{os.sep}", f"{root.resolve()}{os.sep}"}, key=len, reverse=True
+    )
+    item, message = problem.item, problem.message
+    for spelling in spellings:
+        item, message = item.replace(spelling, ""), message.replace(spelling, "")
+    return replace(problem, item=item, message=message)
 
 
 @dataclass

@@ -22,6 +22,7 @@ from inkplex_data.memory.words import assemble_words
 from inkplex_data.problems import CODES
 from inkplex_data.store.format import KINDS, MEDIA, TOKENS
 
+_MEDIA_NAMES = {0: None, **dict(enumerate(MEDIA.categories, start=1))}
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
@@ -38,7 +39,7 @@ class Request(Protocol):
     @property
     def ids(self) -> NDArray[np.int32]: ...
     @property
-    def kind(self) -> NDArray[np.uint8]:
+    def kinds(self) -> NDArray[np.uint8]:
         """Index into `store.format.KINDS`."""
         ...
 
@@ -49,7 +50,10 @@ class Request(Protocol):
     @property
     def special(self) -> NDArray[np.bool_]: ...
     @property
-    def media(self) -> Sequence[str | None]: ...
+    def media(self) -> NDArray[np.uint8]:
+        """0 for text, else 1 + the index into the categories of `store.format.MEDIA`."""
+        ...
+
     @property
     def line(self) -> int:
         """Line of the recording file, for messages."""
@@ -80,7 +84,7 @@ class Ownership:
             other = self._by_call.setdefault(request.call, request)
             if other is not request:
                 what = f"call {request.call} is also on line {other.line}"
-                raise self._error("recording-duplicate-call", request, what)
+                raise self._error("recording-call-twice", request, what)
         self.calls: tuple[int, ...] = tuple(sorted(self._by_call))
         self._check_chains()
         for call in self.calls:
@@ -196,20 +200,20 @@ def token_table(
     total = sum(sizes)
     arrival_us = _joined([request.arrival_us for request in ordered], np.int64)
     positions = [ownership.prefix_tokens(request.call) + np.arange(len(request.ids)) for request in ordered]
-    kind = pl.Series(_joined([request.kind for request in ordered], np.uint8))
-    media = [mark for request in ordered for mark in request.media]
+    kinds = pl.Series(_joined([request.kinds for request in ordered], np.uint8))
+    media = pl.Series(_joined([request.media for request in ordered], np.uint8))
     table = pl.DataFrame(
         {
             "row": np.arange(total, dtype=np.int32),
             "call": np.repeat(np.array(ownership.calls, np.int32), sizes),
             "position": _joined(positions, np.int32),
             "token_id": _joined([request.ids for request in ordered], np.int32),
-            "kind": kind.replace_strict(dict(enumerate(KINDS)), return_dtype=TOKENS["kind"]),
+            "kind": kinds.replace_strict(dict(enumerate(KINDS)), return_dtype=TOKENS["kind"]),
             "bytes": pl.Series(
                 [spelled for request in ordered for spelled in request.bytes], dtype=pl.Binary
             ),
             "special": _joined([request.special for request in ordered], np.bool_),
-            "media": pl.Series(media, dtype=MEDIA),
+            "media": media.replace_strict(_MEDIA_NAMES, return_dtype=MEDIA),
             "arrival_us": arrival_us,
             "rank": arrival_rank(arrival_us).astype(np.int32),
         }

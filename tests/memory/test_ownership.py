@@ -1,47 +1,51 @@
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from inkplex_data.corpus.recording import RecordingCall, read_recording
 from inkplex_data.errors import RecordingError
 from inkplex_data.memory.ownership import Ownership, Segment, token_table
 from inkplex_data.problems import CODES
 from inkplex_data.store.format import KINDS, TOKENS
 
 
-@dataclass
-class Asked:
-    """A request of three-letter tokens that arrive one µs after another."""
-
-    call: int
-    arrival: list[int]
-    cached: tuple[int, int] | None = None
-    line: int = 0
-    kind_name: str = "reply"
-    media: list[str | None] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        count = len(self.arrival)
-        self.line = self.line or self.call + 2
-        self.ids: NDArray[np.int32] = np.arange(count, dtype=np.int32) + 100 * self.call
-        self.kind: NDArray[np.uint8] = np.full(count, KINDS.index(self.kind_name), np.uint8)
-        self.bytes = [f" t{self.call}".encode()] * count
-        self.arrival_us: NDArray[np.int64] = np.array(self.arrival, np.int64)
-        self.special: NDArray[np.bool_] = np.zeros(count, bool)
-        self.media = self.media or [None] * count
+def asked(
+    call: int,
+    arrival_us: list[int],
+    cached: tuple[int, int] | None = None,
+    *,
+    line: int = 0,
+    kind: str = "reply",
+    media: int = 0,
+) -> RecordingCall:
+    """A request of tokens ` t<call>` with these arrivals, on the line after its number unless told."""
+    count = len(arrival_us)
+    return RecordingCall(
+        call=call,
+        cached=cached,
+        ids=np.arange(count, dtype=np.int32) + 100 * call,
+        kinds=np.full(count, KINDS.index(kind), np.uint8),
+        bytes=[f" t{call}".encode()] * count,
+        arrival_us=np.array(arrival_us, np.int64),
+        special=np.zeros(count, bool),
+        media=np.full(count, media, np.uint8),
+        states_path=None,
+        line=line or call + 2,
+    )
 
 
 CHAIN = [
-    Asked(0, [0, 0, 5], kind_name="setup"),
-    Asked(1, [6, 7], cached=(0, 2)),
-    Asked(2, [9], cached=(1, 3)),
-    Asked(5, [9, 9], cached=(2, 4)),
-    Asked(6, [20], cached=(2, 1)),
-    Asked(7, [], cached=(6, 2)),
+    asked(0, [0, 0, 5], kind="setup"),
+    asked(1, [6, 7], cached=(0, 2)),
+    asked(2, [9], cached=(1, 3)),
+    asked(5, [9, 9], cached=(2, 4)),
+    asked(6, [20], cached=(2, 1)),
+    asked(7, [], cached=(6, 2)),
 ]
 
 
@@ -71,7 +75,7 @@ def test_each_computed_token_once_in_layout_order() -> None:
 
 
 def test_lines_may_come_in_any_order_where_no_prefix_is_shared() -> None:
-    table = token_table([Asked(1, [5], line=2, media=["audio"]), Asked(0, [7], line=3)])
+    table = token_table([asked(1, [5], line=2, media=1), asked(0, [7], line=3)])
     assert table["call"].to_list() == [0, 1]
     assert table["rank"].to_list() == [1, 0]
     assert table["media"].to_list() == [None, "audio"]
@@ -82,45 +86,45 @@ def test_lines_may_come_in_any_order_where_no_prefix_is_shared() -> None:
     ("requests", "code", "message"),
     [
         (
-            [Asked(0, [1]), Asked(0, [2], line=9)],
-            "recording-duplicate-call",
+            [asked(0, [1]), asked(0, [2], line=9)],
+            "recording-call-twice",
             r"r\.jsonl:9: call 0 is also on line 2",
         ),
-        ([Asked(0, [1], cached=(3, 1))], "recording-prefix-unknown", "r.jsonl:2: .* prefix of call 3"),
+        ([asked(0, [1], cached=(3, 1))], "recording-prefix-unknown", "r.jsonl:2: .* prefix of call 3"),
         (
-            [Asked(0, [1], cached=(1, 1)), Asked(1, [1], cached=(0, 1))],
+            [asked(0, [1], cached=(1, 1)), asked(1, [1], cached=(0, 1))],
             "recording-prefix-cycle",
             r"call 0 \(line 2\), call 1 \(line 3\), call 0 \(line 2\)",
         ),
-        ([Asked(4, [1], cached=(4, 1))], "recording-prefix-cycle", r"call 4 \(line 6\), call 4 \(line 6\)"),
+        ([asked(4, [1], cached=(4, 1))], "recording-prefix-cycle", r"call 4 \(line 6\), call 4 \(line 6\)"),
         (
-            [Asked(0, [1, 2]), Asked(1, [3], cached=(0, 3))],
+            [asked(0, [1, 2]), asked(1, [3], cached=(0, 3))],
             "recording-prefix-too-long",
             r"r.jsonl:3: call 1 begins with 3 tokens of call 0 \(line 2\), which has 2",
         ),
         (
-            [Asked(0, [1], cached=(1, 1)), Asked(1, [1])],
+            [asked(0, [1], cached=(1, 1)), asked(1, [1])],
             "recording-prefix-order",
             r"r.jsonl:2: call 0 comes before call 1 \(line 3\)",
         ),
         (
-            [Asked(0, [1], line=3), Asked(1, [2], cached=(0, 1), line=2)],
+            [asked(0, [1], line=3), asked(1, [2], cached=(0, 1), line=2)],
             "recording-prefix-order",
             r"r.jsonl:2: call 1 comes before call 0 \(line 3\)",
         ),
         (
-            [Asked(0, [1, 9]), Asked(1, [8], cached=(0, 2))],
+            [asked(0, [1, 9]), asked(1, [8], cached=(0, 2))],
             "recording-prefix-order",
             r"r.jsonl:3: call 1 has a token at 8 µs, before position 1 .* call 0 \(line 2\) at 9 µs",
         ),
         (
-            [Asked(0, [1, 2]), Asked(1, [3, 5, 4], cached=(0, 2))],
+            [asked(0, [1, 2]), asked(1, [3, 5, 4], cached=(0, 2))],
             "recording-arrival-order",
             "r.jsonl:3: call 1: position 4 arrives at 4 µs, before position 3 at 5 µs",
         ),
     ],
 )
-def test_contradictions_name_both_places(requests: list[Asked], code: str, message: str) -> None:
+def test_contradictions_name_both_places(requests: list[RecordingCall], code: str, message: str) -> None:
     with pytest.raises(RecordingError) as caught:
         token_table(requests, source="r.jsonl")
     assert caught.value.code == code
@@ -129,11 +133,40 @@ def test_contradictions_name_both_places(requests: list[Asked], code: str, messa
 
 
 def test_a_request_may_share_a_prefix_that_arrived_in_time_although_its_owner_goes_on() -> None:
-    table = token_table([Asked(0, [1, 2, 50]), Asked(1, [3], cached=(0, 2))])
+    table = token_table([asked(0, [1, 2, 50]), asked(1, [3], cached=(0, 2))])
     assert table.sort("rank").select("call", "position").rows() == [(0, 0), (0, 1), (1, 2), (0, 2)]
 
 
 def test_a_long_chain_is_followed_without_recursion() -> None:
-    requests = [Asked(0, [0])] + [Asked(call, [call], cached=(call - 1, call)) for call in range(1, 3000)]
+    requests = [asked(0, [0])] + [asked(call, [call], cached=(call - 1, call)) for call in range(1, 3000)]
     assert len(token_table(requests)) == 3000
     assert len(Ownership(requests).segments(2999)) == 3000
+
+
+def test_a_recording_file_becomes_a_table(tmp_path: Path) -> None:
+    lines = [
+        {"schema": "inkplex/recording@1", "recording": "r"},
+        {
+            "call": 0,
+            "tokens": [
+                {"id": 7, "kind": "setup", "text": "<|begin|>", "special": True, "at": 0},
+                {"id": 8, "kind": "user", "media": "image", "at": 0, "ready_at": 0.5},
+                {"id": 9, "kind": "user", "bytes_b64": "IMM=", "at": 0.5},
+            ],
+        },
+        {
+            "call": 1,
+            "cached": {"call": 0, "tokens": 2},
+            "tokens": [{"id": 3, "kind": "reply", "text": "ok", "at": 2.32}],
+        },
+    ]
+    path = tmp_path / "recording.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = token_table(list(read_recording(path)), source=path.name)
+    columns = ("position", "token_id", "kind", "bytes", "special", "media", "arrival_us", "word_ix")
+    assert table.select(columns).rows() == [
+        (0, 7, "setup", b"<|begin|>", True, None, 0, None),
+        (1, 8, "user", b"", False, "image", 500_000, None),
+        (2, 9, "user", b" \xc3", False, None, 500_000, 0),
+        (2, 3, "reply", b"ok", False, None, 2_320_000, 1),
+    ]

@@ -5,15 +5,15 @@ import pytest
 
 from inkplex_data.errors import RecordingError
 from inkplex_data.memory.twins import PAIRS, check_twins, counterfactual_pairs, fork_between
-from tests.memory.test_ownership import Asked, token_table
+from tests.memory.test_ownership import asked, token_table
 
-PAST = [Asked(0, [0, 1, 2]), Asked(1, [5, 6], cached=(0, 3))]
+PAST = [asked(0, [0, 1, 2]), asked(1, [5, 6], cached=(0, 3))]
 NAMES = ("original", "twin")
 
 
 def test_twins_share_their_past_and_may_differ_from_the_fork_on() -> None:
-    tokens = token_table([*PAST, Asked(2, [10, 11], cached=(1, 5))])
-    twin = token_table([*PAST, Asked(2, [10, 10, 12], cached=(1, 5)), Asked(3, [20])])
+    tokens = token_table([*PAST, asked(2, [10, 11], cached=(1, 5))])
+    twin = token_table([*PAST, asked(2, [10, 10, 12], cached=(1, 5)), asked(3, [20])])
     assert check_twins(tokens, twin, at_us=10, names=NAMES) == 5
     # Where the branch goes on with more tokens, the rows of a later request shift; its tokens are the same.
     assert check_twins(tokens, twin.drop("media"), at_us=10, names=NAMES) == 5
