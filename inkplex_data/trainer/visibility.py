@@ -8,6 +8,7 @@ and no mask is materialised at all.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -59,11 +60,13 @@ def interval_attention(
     """softmax(QKᵀ / √d) V over the versions that each step sees.
 
     query: [1, H, T, d]; key, value: [1, H, V, d], V ≥ 1. Returns [1, H, T, d]; rows of steps that see nothing
-    mean nothing, but are finite. `auto` takes FlexAttention on a GPU where the head width allows it, else
+    mean nothing, but are finite. `auto` takes FlexAttention on a GPU where it runs forward and backward, else
     scaled-dot-product attention with a bool mask.
     """
     if backend == "auto":
-        backend = "flex" if query.is_cuda and query.shape[-1] in FLEX_HEAD_WIDTHS else "sdpa"
+        backend = (
+            "flex" if query.is_cuda and _flex_runs(query.device, query.dtype, query.shape[-1]) else "sdpa"
+        )
     attend = _flex if backend == "flex" else _sdpa
     return attend(query, key, value, intervals)
 
@@ -86,6 +89,23 @@ def _compiled_flex() -> Callable[..., Any]:
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention, dynamic=True)
+
+
+@functools.cache
+def _flex_runs(device: torch.device, dtype: torch.dtype, width: int) -> bool:
+    """Whether the fused kernel compiles and runs for such heads on this device, tried once on a small case."""
+    if width not in FLEX_HEAD_WIDTHS:
+        return False
+    interval = torch.arange(2 * BLOCK, device=device)
+    heads = [torch.randn(1, 1, 2 * BLOCK, width, device=device, dtype=dtype) for _ in range(3)]
+    query, key, value = (head.requires_grad_() for head in heads)
+    try:
+        with torch.enable_grad():
+            _flex(query, key, value, Intervals(interval, interval + 9, 0)).sum().backward()  # type: ignore[no-untyped-call]
+    except Exception as error:  # compilers fail in many ways, and the other backend gives the same values
+        logging.getLogger(__name__).warning("FlexAttention does not run on %s: %s", device, error)
+        return False
+    return True
 
 
 def _flex(query: Tensor, key: Tensor, value: Tensor, intervals: Intervals) -> Tensor:

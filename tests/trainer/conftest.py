@@ -47,19 +47,19 @@ def golden_lm(request: pytest.FixtureRequest, golden: Path) -> GoldenLM:
 
 def small_config(**changes: int) -> PersonaPlexConfig:
     """Four temporal blocks, so that each has a reader, with the released 17 streams and delays."""
-    sizes = dict(
-        dim=32,
-        heads=4,
-        layers=4,
-        context=64,
-        text_card=40,
-        audio_card=24,
-        depth_dim=16,
-        depth_heads=2,
-        depth_layers=2,
-        ffn_hidden_temporal=48,
-        ffn_hidden_depth=24,
-    )
+    sizes = {
+        "dim": 32,
+        "heads": 4,
+        "layers": 4,
+        "context": 64,
+        "text_card": 40,
+        "audio_card": 24,
+        "depth_dim": 16,
+        "depth_heads": 2,
+        "depth_layers": 2,
+        "ffn_hidden_temporal": 48,
+        "ffn_hidden_depth": 24,
+    }
     return PersonaPlexConfig(**{**sizes, **changes})
 
 
