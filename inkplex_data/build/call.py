@@ -15,7 +15,7 @@ from inkplex_data.build import tools
 from inkplex_data.build.ledger import Ledger, stamp
 from inkplex_data.build.parts import load_part, save_part
 from inkplex_data.build.scan import KIND as SCANS
-from inkplex_data.build.scan import Scan, call_audio, load_conditions, load_problems, load_words
+from inkplex_data.build.scan import Scan, call_audio, scanned_conditions, scanned_problems, scanned_words
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
@@ -93,8 +93,8 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     entry, recipe, frames = job.entry, job.recipe, job.scan.frames
     scanned = ledger.folder(SCANS, entry.call_id)
     log = ProblemLog(entry.call_id, strict=recipe.strict)
-    log.extend(load_problems(scanned))
-    words = load_words(scanned)
+    log.extend(scanned_problems(scanned))
+    words = scanned_words(scanned)
     sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
     text, pieces = text_stream(words, frames, recipe, log)
     codes = encode(call_audio(entry), job.scan, recipe)
@@ -104,7 +104,7 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
         versions = build_versions(tokens, clock, window=recipe.memory.window)
     row = _row(job, text, sidecar)
-    row["text_conditions"] = _json(load_conditions(scanned))
+    row["text_conditions"] = _json(scanned_conditions(scanned))
     return CallPart(
         row=row,
         codes=codes,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from inkplex_data.errors import CallRefused, ConfigError, MissingLibraryError, StoreError
-from inkplex_data.problems import CODES, Problem
+from inkplex_data.problems import CODES, Problem, without_root
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -23,12 +23,14 @@ FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 class Refusals:
     """Problems of the calls that a build leaves out, in the order in which they were found."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        """`root` is the corpus folder; messages name files relative to it."""
+        self._root = root
         self._problems: dict[str, list[Problem]] = {}
 
     def extend(self, problems: Iterable[Problem]) -> None:
         for problem in problems:
-            self._problems.setdefault(problem.call_id, []).append(problem)
+            self._problems.setdefault(problem.call_id, []).append(without_root(problem, self._root))
 
     def refuse(self, call_id: str, error: BaseException | None) -> None:
         """Note why a call was refused. What would stop every call alike is raised again."""

@@ -64,7 +64,7 @@ def build_store(
         if restart:
             _empty(store)
         target = open_target(store, recipe)
-        refusals = Refusals()
+        refusals = Refusals(root or found.root)
         refusals.extend(found.problems)
         entries = target.unpublished(found.entries, add=add)
         executor = make_executor(workers=workers, scheduler=scheduler)
@@ -135,7 +135,7 @@ class _Run:
         return self._calls(plan)
 
     def _scan(self, entries: Sequence[CallEntry]) -> dict[str, Scan]:
-        jobs = [ScanJob(entry, self.recipe, self.target.root) for entry in entries]
+        jobs = [ScanJob(entry, self.recipe, self.target.root, self.corpus_root) for entry in entries]
         scans = {}
         self.reporter.stage("scan", len(jobs))
         for outcome in self.executor.map(scan_call, jobs):

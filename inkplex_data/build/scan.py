@@ -17,9 +17,9 @@ from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.sidecar import Sidecar, read_sidecar
-from inkplex_data.corpus.transcripts import read_transcript
+from inkplex_data.corpus.transcripts import load_words
 from inkplex_data.corpus.words import RawWord, TimedWord, main_speaker_faults, repair_words
-from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, without_root
 
 VERSION = 1
 KIND = "scans"
@@ -27,11 +27,12 @@ KIND = "scans"
 
 @dataclass(frozen=True)
 class ScanJob:
-    """One call to look at."""
+    """One call to look at. `root` is the corpus folder."""
 
     entry: CallEntry
     recipe: Recipe
     store_root: Path
+    root: Path
 
     def stamp(self) -> str:
         entry = dataclasses.asdict(dataclasses.replace(self.entry, where=""))
@@ -99,7 +100,9 @@ def scan_call(job: ScanJob) -> Scan:
     with ledger.result(KIND, job.entry.call_id, job.stamp()) as folder:
         _dump(folder / "scan.json", dataclasses.asdict(scan))
         _dump(folder / "words.json", [dataclasses.asdict(word) for word in words])
-        _dump(folder / "problems.json", [dataclasses.asdict(problem) for problem in log])
+        _dump(
+            folder / "problems.json", [dataclasses.asdict(without_root(problem, job.root)) for problem in log]
+        )
         _dump(folder / "conditions.json", conditions)
     return scan
 
@@ -120,13 +123,9 @@ def read_words(
     conditions = entry.text_conditions
     if recipe.words.source == "none":
         return [], conditions
-    raw: list[RawWord] = []
-    method = "given"
+    words: list[TimedWord] = []
     if entry.words is not None:
-        transcript = read_transcript(entry.words)
-        raw, method = list(transcript.words), transcript.method
-        for code, message in transcript.notes:
-            log.add(code, message, item=entry.words.name)
+        words, transcript = load_words(entry.words, duration_us=duration_us, log=log)
         conditions = conditions if conditions is not None else transcript.text_conditions
     elif sidecar is not None and sidecar.words is not None:
         raw = [
@@ -135,25 +134,25 @@ def read_words(
             )
             for index, word in enumerate(sidecar.words.items)
         ]
-    words = repair_words(raw, duration_us=duration_us, log=log, method=method)
+        words = repair_words(raw, duration_us=duration_us, log=log, method=sidecar.words.method or "sidecar")
     for fault in main_speaker_faults(words, recipe.text.main_speaker):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
     return words, conditions
 
 
-def load_words(folder: Path) -> list[TimedWord]:
+def scanned_words(folder: Path) -> list[TimedWord]:
     """The words that a scan kept."""
     return [TimedWord(**word) for word in json.loads((folder / "words.json").read_text(encoding="utf-8"))]
 
 
-def load_problems(folder: Path) -> list[Problem]:
+def scanned_problems(folder: Path) -> list[Problem]:
     """The problems that a scan kept."""
     return [
         Problem(**problem) for problem in json.loads((folder / "problems.json").read_text(encoding="utf-8"))
     ]
 
 
-def load_conditions(folder: Path) -> Mapping[str, Any] | None:
+def scanned_conditions(folder: Path) -> Mapping[str, Any] | None:
     """The text conditions that a scan kept."""
     return json.loads((folder / "conditions.json").read_text(encoding="utf-8"))
 

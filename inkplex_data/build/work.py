@@ -76,7 +76,7 @@ def make_plan(
             recipe=recipe,
             store_root=target.root,
             scan=scans[entry.call_id],
-            scan_stamp=ScanJob(entry, recipe, target.root).stamp(),
+            scan_stamp=ScanJob(entry, recipe, target.root, corpus_root).stamp(),
             call_ix=first_ix + index,
             family=entry.family,
             split=split_of[entry.call_id],

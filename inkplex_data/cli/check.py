@@ -1,0 +1,66 @@
+"""`validate`, `verify`, `audit`: is a file what it claims to be, are the bytes right, is every frame causal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+PANEL = "Check"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("validate", rich_help_panel=PANEL)(validate)
+    app.command("verify", rich_help_panel=PANEL)(verify)
+
+
+def validate(
+    paths: list[Path] = typer.Argument(..., metavar="PATH...", help="Manifests, alignments, transcripts, sidecars, recordings, splits files, corpus folders or stores."),
+    kind: str | None = typer.Option(None, help="What the file is, where its name and content do not tell."),
+    json_output: bool = typer.Option(False, "--json", help="One JSON object a fault."),
+) -> None:
+    """Check files against their schemas and rules: file, line or JSON pointer, the value got, and the rule.
+
+    Exits with 1 when there are faults.
+    """
+    from inkplex_data.corpus.validate import detect_kind, validate_path
+
+    count = 0
+    for path in paths:
+        found = kind or detect_kind(path)
+        faults = validate_path(path, found)
+        count += len(faults)
+        for fault in faults:
+            typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
+        if not json_output:
+            typer.echo(f"{path}: {found}, " + (f"{len(faults)} faults" if faults else "no faults"), err=bool(faults))
+    raise typer.Exit(1 if count else 0)
+
+
+def verify(
+    store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    json_output: bool = typer.Option(False, "--json", help="One JSON object a fault."),
+) -> None:
+    """Read every byte of a store: sizes, digests, checksums, counts, and whether its parts belong together.
+
+    Exits with 1 when something is wrong. Whether every frame is causal is what `audit` proves.
+    """
+    import sys
+
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from inkplex_data.store.verify import verify_store
+
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=console, disable=not sys.stderr.isatty()
+    ) as bar:
+        task = bar.add_task("verify")
+        faults = verify_store(store, progress=lambda key, done, total: bar.update(task, completed=done, total=total, description=key))
+    for fault in faults:
+        typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
+    if not json_output:
+        typer.echo(f"{store}: " + (f"{len(faults)} faults" if faults else "every digest and checksum is right"))
+    raise typer.Exit(1 if faults else 0)

@@ -1,0 +1,76 @@
+"""`split` and `schema`: how families are divided, and what the files look like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+PANEL = "Corpus"
+
+schema_app = typer.Typer(no_args_is_help=True, help="The JSON Schemas of every file that people write or read.")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("split", rich_help_panel=PANEL)(split)
+    app.add_typer(schema_app, name="schema", rich_help_panel=PANEL)
+
+
+def split(
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory, or a folder."),
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write a splits file; else it is printed."),
+    validation: float = typer.Option(0.05, help="Part of the families for validation."),
+    test: float = typer.Option(0.05, help="Part of the families for test."),
+    seed: int = typer.Option(0, help="Seed of the draw; the same seed and name give the same split for ever."),
+    frozen: Path | None = typer.Option(None, help="A splits file whose families stay where they are."),
+) -> None:
+    """Divide a corpus by families, as a build does. Related calls stay together; a frozen family never moves."""
+    from collections import Counter
+
+    from inkplex_data.corpus.models import SplitsFile
+    from inkplex_data.corpus.read import read_corpus
+    from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families, read_splits
+
+    entries = read_corpus(corpus).entries
+    fractions = {"validation": validation, "test": test}
+    assigned = assign_splits(
+        [entry.family for entry in entries],
+        read_splits(frozen).families if frozen is not None else {},
+        fractions,
+        seed,
+        given=given_splits(entries),
+        together=linked_families(entries),
+    )
+    document = SplitsFile.model_validate({"schema": "inkplex/splits@1", "seed": seed, "fractions": fractions, "families": assigned})
+    text = document.model_dump_json(by_alias=True, indent=2) + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+    counts = Counter(assigned[entry.family] for entry in entries)
+    typer.echo(", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True)
+
+
+@schema_app.command("export")
+def schema_export(
+    out: Path = typer.Option(Path("schemas"), "-o", "--out", help="Folder to write into."),
+) -> None:
+    """Write NAME.schema.json (JSON Schema 2020-12) for each kind of file."""
+    from inkplex_data.corpus.schemas import export_schemas
+
+    for path in export_schemas(out):
+        typer.echo(path)
+
+
+@schema_app.command("show")
+def schema_show(
+    name: str = typer.Argument(..., help="manifest, alignment, sidecar, recording, splits or store"),
+) -> None:
+    """Print one schema."""
+    from inkplex_data.corpus.schemas import schema_text, schemas
+    from inkplex_data.errors import UsageError
+
+    known = schemas()
+    if name not in known:
+        raise UsageError(f"there is no schema {name!r}", next_step=f"one of {', '.join(known)}")
+    typer.echo(schema_text(known[name]), nl=False)
