@@ -46,7 +46,7 @@ def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Lin
             objects.append((line, data))
         else:
             refusals.append(_refusal(path, line, f"{path.name}:{line.number}", (data,)))
-    if not objects:
+    if not objects or _is_one_array(refusals):
         raise _not_jsonl(path, refusals)
     if kind is None:
         is_manifest = any(
@@ -74,12 +74,17 @@ def _objects(path: Path) -> Iterator[tuple[Line, dict[str, Any] | Breach]]:
         raise CorpusError(f"cannot be read ({error.strerror or error})", where=str(path)) from error
 
 
+def _is_one_array(refusals: list[Refusal]) -> bool:
+    """Whether the file is one JSON array over many lines, some of which may be objects by themselves."""
+    first = refusals[0] if refusals else None
+    return first is not None and first.line == 1 and first.breaches[0].value == repr("[")
+
+
 def _not_jsonl(path: Path, refusals: list[Refusal]) -> CorpusError:
     if not refusals:
         return CorpusError("the file holds no calls", where=str(path))
     first = refusals[0]
-    count = f"none of its {len(refusals)} lines is" if len(refusals) > 1 else "its only line is not"
-    what = f"the file is no JSONL: {count} a JSON object; line {first.line} {first.breaches[0]}"
+    what = f"the file is no JSONL of calls: line {first.line} {first.breaches[0]}"
     return CorpusError(
         what,
         where=str(path),

@@ -151,7 +151,7 @@ class _Columns:
         self.arrival_us = np.empty(tokens, np.int64)
         self.special = np.zeros(tokens, np.bool_)
         self.media = np.zeros(tokens, np.uint8)
-        self._last_time: tuple[object, int] = (None, 0)
+        self._last_time: tuple[object, int] = (self, 0)
 
     def add(self, index: int, token: object) -> None:
         if type(token) is not dict:

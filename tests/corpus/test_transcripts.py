@@ -1,0 +1,324 @@
+"""Transcript formats: found by content, read without loss, refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inkplex_data.corpus.models import AlignmentFile
+from inkplex_data.corpus.transcripts import formats, load_words, read_transcript, word_suffixes
+from inkplex_data.corpus.transcripts.moshi import moshi_document
+from inkplex_data.corpus.words import TimedWord
+from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.problems import ProblemLog
+
+WHISPER_TIMESTAMPED = {
+    "text": " Hello, world.",
+    "segments": [
+        {
+            "id": 0,
+            "start": 0.5,
+            "end": 1.4,
+            "text": " Hello, world.",
+            "confidence": 0.9,
+            "words": [
+                {"text": "Hello,", "start": 0.5, "end": 0.9, "confidence": 0.91},
+                {"text": "world.", "start": 1.0, "end": 1.4, "confidence": 0.42},
+            ],
+        }
+    ],
+    "language": "en",
+}
+WHISPERX = {
+    "segments": [
+        {
+            "start": 7.2,
+            "end": 8.1,
+            "text": " over $43,000. News",
+            "speaker": "SPEAKER_00",
+            "words": [
+                {"word": "over", "start": 7.278, "end": 7.398, "score": 0.998, "speaker": "SPEAKER_00"},
+                {"word": "$43,000."},
+                {"word": "News", "start": 7.96, "end": 8.101, "score": 0.542, "speaker": "SPEAKER_01"},
+            ],
+        }
+    ],
+    "word_segments": [{"word": "over", "start": 7.278, "end": 7.398, "score": 0.998}],
+}
+OPENAI = {
+    "task": "transcribe",
+    "language": "english",
+    "duration": 3.0,
+    "text": "The stale smell",
+    "words": [
+        {"word": "The", "start": 0.0, "end": 0.4},
+        {"word": "stale", "start": 0.4, "end": 0.9},
+        {"word": "smell", "start": 0.9, "end": 1.3},
+    ],
+    "segments": [{"id": 0, "start": 0.0, "end": 1.3, "text": "The stale smell"}],
+}
+FASTER_WHISPER = {
+    "text": " Hi there",
+    "segments": [
+        {
+            "start": 0.0,
+            "end": 1.0,
+            "text": " Hi there",
+            "words": [
+                {"word": " Hi", "start": 0.0, "end": 0.4, "probability": 0.8},
+                {"word": " there", "start": 0.4, "end": 1.0, "probability": 0.7},
+            ],
+        }
+    ],
+}
+MOSHI = {
+    "alignments": [["example", [1.2, 1.58], "SPEAKER_MAIN"], ["yes", [2, 2.5], "SPEAKER_01"]],
+    "text_conditions": {"mood": "calm"},
+    "segment_meta": [1, 2],
+}
+
+
+def written(folder: Path, document: Any, name: str = "call.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(document))
+    return path
+
+
+def summary(path: Path) -> list[tuple[str, object, object, str, float | None]]:
+    return [
+        (word.text, word.start, word.end, word.speaker, word.confidence)
+        for word in read_transcript(path).words
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        (WHISPER_TIMESTAMPED, "whisper-timestamped"),
+        (WHISPERX, "whisperx"),
+        (OPENAI, "openai"),
+        (FASTER_WHISPER, "openai"),
+        (MOSHI, "moshi"),
+        ({"alignments": []}, "moshi"),
+        ({"word_segments": [{"word": "a", "start": 0, "end": 1}]}, "whisperx"),
+        ({"text": "", "segments": [], "language": "en"}, "openai"),
+    ],
+)
+def test_formats_are_found_by_content(tmp_path: Path, document: Any, name: str) -> None:
+    assert read_transcript(written(tmp_path, document)).format == name
+    assert sum(form.name == name for form in formats()) == 1
+
+
+def test_moshi(tmp_path: Path) -> None:
+    transcript = read_transcript(written(tmp_path, MOSHI))
+    assert summary(transcript.path) == [
+        ("example", 1.2, 1.58, "SPEAKER_MAIN", None),
+        ("yes", 2, 2.5, "SPEAKER_01", None),
+    ]
+    assert transcript.text_conditions == {"mood": "calm"}
+    assert transcript.speakers == ["SPEAKER_MAIN", "SPEAKER_01"]
+
+
+def test_whisper_timestamped(tmp_path: Path) -> None:
+    assert summary(written(tmp_path, WHISPER_TIMESTAMPED)) == [
+        ("Hello,", 0.5, 0.9, "SPEAKER_MAIN", 0.91),
+        ("world.", 1.0, 1.4, "SPEAKER_MAIN", 0.42),
+    ]
+
+
+def test_whisperx_keeps_speakers_and_untimed_words(tmp_path: Path) -> None:
+    assert summary(written(tmp_path, WHISPERX)) == [
+        ("over", 7.278, 7.398, "SPEAKER_00", 0.998),
+        ("$43,000.", None, None, "SPEAKER_00", None),
+        ("News", 7.96, 8.101, "SPEAKER_01", 0.542),
+    ]
+
+
+def test_a_word_without_label_among_labelled_ones_is_not_the_agents(tmp_path: Path) -> None:
+    document = {
+        "segments": [
+            {
+                "text": "a b",
+                "words": [
+                    {"word": "a", "start": 0, "end": 1, "score": 1, "speaker": "SPEAKER_MAIN"},
+                    {"word": "b", "start": 1, "end": 2, "score": 1},
+                ],
+            }
+        ]
+    }
+    assert read_transcript(written(tmp_path, document)).speakers == ["SPEAKER_MAIN", "SPEAKER_UNKNOWN"]
+
+
+def test_openai_and_its_relatives(tmp_path: Path) -> None:
+    assert [word[0] for word in summary(written(tmp_path, OPENAI))] == ["The", "stale", "smell"]
+    assert summary(written(tmp_path, FASTER_WHISPER)) == [
+        (" Hi", 0.0, 0.4, "SPEAKER_MAIN", 0.8),
+        (" there", 0.4, 1.0, "SPEAKER_MAIN", 0.7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b'{"text": "hello", "segments": [{"start": 0, "end": 1, "text": "hello"}]}', "words-no-word-times"),
+        (b'{"alignments": 5}', "words-unreadable"),
+        (b'{"alignments": [], "text_conditions": 3}', "words-unreadable"),
+        (b'{"alignments": [[', "words-unreadable"),
+        (b"", "words-unreadable"),
+        (b"[" * 100_000, "words-unreadable"),
+        (b'{"hello": 1}', "words-unknown-format"),
+        (b"17", "words-unknown-format"),
+        (b'{"word_segments": 5}', "words-unreadable"),
+        (b'{"words": [], "text": "x", "segments": 4}', "words-unreadable"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path: Path, data: bytes, code: str) -> None:
+    path = tmp_path / "call.json"
+    path.write_bytes(data)
+    with pytest.raises(CallRefused) as caught:
+        read_transcript(path)
+    assert caught.value.code == code
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_or_endless_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CallRefused, match="No such file"):
+        read_transcript(tmp_path / "none.json")
+    with pytest.raises(UsageError, match="no transcript format 'nope'"):
+        read_transcript(written(tmp_path, MOSHI), "nope")
+
+
+WRONG_ENTRIES: list[Any] = [
+    None,
+    5,
+    "word",
+    {},
+    [],
+    ["a", [1, 2]],
+    [5, [1, 2], "SPEAKER_MAIN"],
+    ["a", 5, "SPEAKER_MAIN"],
+    ["a", [1], "SPEAKER_MAIN"],
+    ["a", [1, 2], None],
+]
+
+
+@pytest.mark.parametrize("entry", WRONG_ENTRIES, ids=repr)
+def test_wrong_entries_cost_themselves_only(tmp_path: Path, entry: Any) -> None:
+    log = ProblemLog("call")
+    path = written(tmp_path, {"alignments": [entry, ["good", [3, 4], "SPEAKER_MAIN"]]})
+    words, _ = load_words(path, duration_us=5_000_000, log=log)
+    assert [word.text for word in words] == ["good"]
+    assert [(problem.code, problem.item) for problem in log] == [("word-malformed", "alignments[0]")]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {
+            "segments": [
+                5,
+                {"words": 3},
+                {"text": "lost"},
+                {"words": [7, {"text": "ok", "start": 0, "end": 1}]},
+            ]
+        },
+        {
+            "segments": [
+                5,
+                {"words": 3},
+                {"text": "lost"},
+                {"words": [7, {"word": "ok", "start": 0, "end": 1}]},
+            ]
+        },
+    ],
+)
+def test_wrong_segments_are_counted(tmp_path: Path, document: Any) -> None:
+    log = ProblemLog("call")
+    words, _ = load_words(written(tmp_path, document), duration_us=5_000_000, log=log)
+    assert [word.text for word in words] == ["ok"]
+    assert log.count("word-malformed") == 4
+
+
+def test_nan_and_null_times_reach_the_repair(tmp_path: Path) -> None:
+    path = tmp_path / "call.json"
+    path.write_text('{"alignments": [["a", [NaN, 1], "S"], ["b", null, "S"], ["c", [1, 1.5], "S"]]}')
+    log = ProblemLog("call")
+    words, _ = load_words(path, duration_us=5_000_000, log=log)
+    assert [word.text for word in words] == ["a", "c"]
+    assert [problem.code for problem in log] == ["word-untimed", "word-start-missing"]
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "call.json"
+    path.write_bytes(
+        '{"alignments": [["café", [0, 1], "S"], ["\ufffd", [1, 2], "S"]]}'.encode(
+            "latin-1", "replace"
+        ).replace(b"?", "\ufffd".encode())
+    )
+    log = ProblemLog("call")
+    words, _ = load_words(path, duration_us=5_000_000, log=log)
+    assert [word.text for word in words] == ["caf\ufffd", "\ufffd"]
+    (problem,) = log
+    assert problem.code == "words-not-utf8"
+    assert "1 undecodable" in problem.message
+    with pytest.raises(CallRefused, match="undecodable"):
+        load_words(path, duration_us=5_000_000, log=ProblemLog("call", strict=True))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_byte_order_marks(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "call.json"
+    path.write_bytes(json.dumps(MOSHI).encode(encoding))
+    transcript = read_transcript(path)
+    assert len(transcript.words) == 2
+    assert transcript.notes == []
+
+
+def test_json_is_the_first_suffix_looked_for() -> None:
+    assert word_suffixes()[0] == ".json"
+
+
+TIMED = st.integers(0, 10**9).flatmap(
+    lambda start: st.builds(
+        TimedWord,
+        text=st.text(min_size=1, max_size=5).map(str.strip).filter(lambda t: t.strip("\0") == t and t),
+        start_us=st.just(start),
+        end_us=st.integers(start + 1, 10**9 + 1),
+        speaker=st.sampled_from(["SPEAKER_MAIN", "SPEAKER_01"]),
+        confidence=st.one_of(st.none(), st.floats(0, 1)),
+        method=st.just("aligned"),
+    )
+)
+
+
+@given(st.lists(TIMED, max_size=6))
+def test_moshi_json_round_trip(tmp_path_factory: pytest.TempPathFactory, words: list[TimedWord]) -> None:
+    ordered = sorted(words, key=lambda word: word.start_us)
+    document = moshi_document(ordered, text_conditions={"a": 1}, method="aligned")
+    AlignmentFile.model_validate(document)
+    path = tmp_path_factory.mktemp("moshi") / "call.json"
+    path.write_text(json.dumps(document, allow_nan=False))
+    back, transcript = load_words(path, duration_us=2 * 10**9, log=ProblemLog("call", strict=True))
+    assert back == ordered
+    assert transcript.text_conditions == {"a": 1}
+
+
+def test_moshi_json_of_numpy_values_is_plain_json() -> None:
+    word = TimedWord("a", int(np.int64(5)), 10, "SPEAKER_MAIN", np.float32(0.5), "x")  # type: ignore[arg-type]
+    assert json.loads(json.dumps(moshi_document([word])))["confidence"] == [0.5]
+
+
+def test_the_real_calls_words(real_data: Path) -> None:
+    path = real_data / "calls" / "Auto_Repairs_40_UTC_agent.json"
+    log = ProblemLog("call")
+    words, transcript = load_words(path, duration_us=245_382_000, log=log)
+    given_words = json.loads(path.read_bytes())["alignments"]
+    assert len(words) + log.count("word-no-duration") == len(given_words) == 378
+    assert transcript.speakers == ["SPEAKER_MAIN"]
+    assert [problem.code for problem in log] == ["word-no-duration"] * log.count("word-no-duration")
