@@ -113,7 +113,7 @@ def slow_words(tokens: list[dict]) -> list[dict]:
 
 
 def slow_versions(tokens: pl.DataFrame, clock: SessionClock, window: int) -> list[tuple]:
-    """The rules of DESIGN's "At step t", one step and one token at a time."""
+    """The rules of seeds/000, "Current sequence memory", sections 3–5, one step and one token at a time."""
     laid_out = sorted(tokens.to_dicts(), key=lambda token: (token["call"], token["position"]))
     words = slow_words(laid_out)
     by_arrival = sorted(range(len(laid_out)), key=lambda row: (laid_out[row]["arrival_us"], row))

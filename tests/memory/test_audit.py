@@ -31,7 +31,7 @@ def test_golden_sessions_pass(golden_sessions: list[dict[str, Any]]) -> None:
         assert audited.comparisons == len(visibility(versions))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(sessions())
 def test_what_the_builder_makes_passes(session: Session) -> None:
     versions = build_versions(session.tokens, session.clock, window=session.window)
@@ -41,7 +41,7 @@ def test_what_the_builder_makes_passes(session: Session) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(sessions(), st.data())
 def test_any_tampering_that_changes_what_is_seen_fails(session: Session, data: st.DataObject) -> None:
     versions = build_versions(session.tokens, session.clock, window=session.window)
@@ -64,7 +64,7 @@ def test_any_tampering_that_changes_what_is_seen_fails(session: Session, data: s
         audit_versions(session.tokens, session.clock, tampered, window=session.window)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(sessions(), st.data())
 def test_a_shifted_arrival_fails(session: Session, data: st.DataObject) -> None:
     versions = build_versions(session.tokens, session.clock, window=session.window)

@@ -92,7 +92,7 @@ SPELLINGS = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, NORMALISING], ids=["small", "normalising"])
 @given(st.lists(st.sampled_from(SPELLINGS) | st.binary(max_size=3).map(bytes), max_size=6), st.data())
 def test_pieces_are_those_that_overlap(
