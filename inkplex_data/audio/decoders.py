@@ -102,7 +102,7 @@ def soundfile_pieces(path: Path, raw: dict[str, Any] | None = None) -> Iterator[
             yield piece.T.copy()  # the buffer is used again
 
 
-# --- FFmpeg -------------------------------------------------------------------------------------------
+# --- FFmpeg (reads and seeks through a Python file also raise plain OSError) ------------------------
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def probe_av(path: Path) -> Probe | str:
                 container=f"{container.format.name.split(',')[0]}/{codec.name}",
                 tracks=len(tracks),
             )
-    except (av.FFmpegError, ValueError, UnicodeError) as error:
+    except (av.FFmpegError, OSError, ValueError) as error:
         return f"FFmpeg: {getattr(error, 'strerror', None) or error}"
 
 
@@ -163,9 +163,9 @@ def packets_exceed(path: Path, samples: int, sample_rate_hz: int) -> bool:
                 for packet in container.demux(track):
                     total += packet.duration or 0
                     longest = max(longest, packet.duration or 0)
-            except av.FFmpegError:
+            except (av.FFmpegError, OSError):
                 broken = True
-    except (av.FFmpegError, IndexError, ValueError, TypeError):
+    except (av.FFmpegError, OSError, IndexError, ValueError, TypeError):
         return False
     return broken or (total - 3 * longest) * scale > samples
 
@@ -182,7 +182,7 @@ def av_pieces(path: Path, probe: Probe, *, ignore_length: bool = False) -> Itera
                 if packet is None:
                     break
                 frames = packet.decode()
-            except av.FFmpegError as error:
+            except (av.FFmpegError, OSError) as error:
                 fault = fault or f"FFmpeg: {error.strerror}"
                 continue
             for frame in frames:

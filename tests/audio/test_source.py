@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from inkplex_data.audio.decoders import Probe, av_pieces, probe_av
 from inkplex_data.audio.raw import RawFormat
 from inkplex_data.audio.source import AudioSource, open_audio
-from inkplex_data.errors import UsageError
+from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.problems import CODES
 from tests.audio.made import noise, refused_code, save, save_aac, save_matroska
 
 # file: container, channels, rate, declared, decoded
@@ -342,6 +343,34 @@ def test_a_reader_that_is_dropped_closes_its_file(real_data: Path, name: str) ->
         assert len(list(open_files.iterdir())) == before
     finally:
         gc.enable()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_bytes_make_a_traceback(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = tmp_path_factory.mktemp("fuzz", numbered=True)
+    form = data.draw(
+        st.sampled_from(["WAV", "RF64", "FLAC", "OGG", "AIFF", "AU", "CAF", "NIST", "MKV", "AAC"])
+    )
+    samples = noise(3_000)
+    if form == "MKV":
+        path = save_matroska(folder / "a.mkv", [samples])
+    elif form == "AAC":
+        path = save_aac(folder / "a.m4a", samples)
+    else:
+        path = save(folder / "a", samples, 16_000, "VORBIS" if form == "OGG" else "PCM_16", form)
+    raw = bytearray(path.read_bytes())
+    places = st.integers(0, min(len(raw), 300) - 1) | st.integers(0, len(raw) - 1)
+    for place, byte in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), max_size=12)):
+        raw[place] = byte
+    path.write_bytes(raw[: data.draw(st.integers(1, len(raw)) | st.just(len(raw)))])
+    try:
+        source = open_audio(path)
+    except CallRefused as error:
+        assert error.code in CODES and error.next_step
+        return
+    reader = source.blocks(1_000)
+    assert sum(block.shape[1] for block in reader) == reader.samples
 
 
 def test_sources_travel_to_other_processes(real_data: Path) -> None:
