@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from inkplex_data.errors import ConfigError
 from inkplex_data.resources import resource_folder
-from inkplex_data.store.format import PLAN_LIMIT, SHARD_BYTES, WINDOW
+from inkplex_data.store.format import SHARD_BYTES, WINDOW
 
 MAX_RECIPE_BYTES = 1 << 20
 
@@ -49,13 +49,24 @@ class WordsConfig(Section):
 class TextConfig(Section):
     """The text stream's rules (DESIGN §3 names each)."""
 
-    policy: Literal["kyutai", "moshi-paper"] = "kyutai"
-    overflow: Literal["replace", "shift"] = "replace"
-    rounding: Literal["exact", "kyutai"] = "exact"
-    in_word_padding: Annotated[int, Field(ge=0)] | None = None
-    delay_s: Annotated[float, Field(ge=-10, le=10)] = 0.0
-    speaker_tokens: bool = False
-    main_speaker: str = "SPEAKER_MAIN"
+    policy: Literal["kyutai", "moshi-paper"] = Field(
+        "kyutai", description="where a word's pieces go: the released recipe's rule, or the paper's"
+    )
+    overflow: Literal["replace", "shift"] = Field(
+        "replace", description="what a new word does to pending pieces: replace them, or queue behind them"
+    )
+    rounding: Literal["exact", "kyutai"] = Field(
+        "exact",
+        description="exact integers, or the released recipe's floating point, early by a frame at some boundaries",
+    )
+    in_word_padding: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="id of the padding inside a word; null uses PAD"
+    )
+    delay_s: Annotated[float, Field(ge=-10, le=10)] = Field(
+        0.0, description="seconds by which the text is ahead of the audio"
+    )
+    speaker_tokens: bool = Field(False, description="keep all speakers, with BOS and EOS at changes")
+    main_speaker: str = Field("SPEAKER_MAIN", description="label of the agent's words")
     tokenizer: str | None = Field(
         None, description="path of a SentencePiece model; null is the small one that comes with the package"
     )
@@ -76,7 +87,9 @@ class PrefixConfig(Section):
         "auto",
         description="auto: a stretch of another call by the same voice in the same split; none: silence only",
     )
-    voice_max_s: Annotated[float, Field(gt=0, le=120)] = 10.0
+    voice_max_s: Annotated[float, Field(gt=0, le=120)] = Field(
+        10.0, description="longest voice sample, in seconds"
+    )
     role: bool = Field(True, description="speak the call's role text in the prefix")
     voices: dict[str, str] = Field(
         default_factory=dict,
@@ -90,16 +103,21 @@ class CaptureConfig(Section):
     model: str = Field(
         "small:0", description="checkpoint folder, hub id, or small:SEED, the untrained 42-block model"
     )
-    chunk_tokens: Annotated[int, Field(ge=1)] = 512
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    device: str = "auto"
+    chunk_tokens: Annotated[int, Field(ge=1)] = Field(
+        512, description="tokens per prefill chunk; recorded, because expert routes can depend on it"
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32", description="arithmetic of the model; states are stored as bfloat16"
+    )
+    device: str = Field("auto", description="auto takes a GPU where there is one")
 
 
 class MemoryConfig(Section):
     """The causal memory of a task recording (seeds/000, "Current sequence memory")."""
 
-    window: Annotated[int, Field(ge=1)] = WINDOW
-    plan_limit: Annotated[int, Field(ge=1)] = PLAN_LIMIT
+    window: Annotated[int, Field(ge=1)] = Field(
+        WINDOW, description="newest tokens, in order of arrival, that stay live"
+    )
     capture: CaptureConfig | None = Field(
         None, description="null stores tokens, words and versions without states"
     )
@@ -108,21 +126,25 @@ class MemoryConfig(Section):
 class SplitConfig(Section):
     """How families that name no split are divided."""
 
-    validation: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    test: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    seed: int = 0
+    validation: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.05, description="part of the families for validation"
+    )
+    test: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="part of the families for test")
+    seed: int = Field(0, description="seed of the draw, and of the choice of wrong-memory partners")
 
 
 class StoreConfig(Section):
     """The store's geometry."""
 
-    shard_bytes: Annotated[int, Field(ge=1)] = SHARD_BYTES
+    shard_bytes: Annotated[int, Field(ge=1)] = Field(
+        SHARD_BYTES, description="size at which a shard ends, in bytes"
+    )
 
 
 class Recipe(Section):
     """One build recipe. Every field has the default that a plain `inkplex-data build` uses."""
 
-    name: str = "default"
+    name: str = Field("default", description="of the recipe; not part of its digest")
     audio: AudioConfig = AudioConfig()
     words: WordsConfig = WordsConfig()
     text: TextConfig = TextConfig()
@@ -144,6 +166,12 @@ class Recipe(Section):
         """sha256 over the canonical JSON of everything but the name."""
         body = self.model_dump(mode="json", exclude={"name"})
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    @model_validator(mode="after")
+    def _splits_leave_something(self) -> Recipe:
+        if self.splits.validation + self.splits.test >= 1:
+            raise ValueError("splits.validation and splits.test leave nothing to train on")
+        return self
 
 
 def recipe_names() -> list[str]:

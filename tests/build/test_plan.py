@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +25,7 @@ def test_shards_keep_the_order_and_respect_the_limit(sizes: list[int], limit: in
         total = sum(sizes[int(key)] for key in shard)
         assert shard
         assert total <= limit or len([key for key in shard if sizes[int(key)]]) == 1
-    for first, second in zip(shards, shards[1:], strict=False):
+    for first, second in itertools.pairwise(shards):
         # Greedy: the next shard's first item would not have fitted.
         assert sum(sizes[int(key)] for key in first) + sizes[int(second[0])] > limit
 
