@@ -91,6 +91,9 @@ def publish_snapshot(root: str | os.PathLike[str], *, refused: Sequence[Problem]
     returned and nothing is written. Raises StoreError if another build took the same number.
     """
     files = open_files(root)
+    for name in files.names("snapshots"):
+        if name.startswith(".tmp-"):  # of a build that was killed between writing and naming one
+            files.remove(f"snapshots/{name}")
     numbers = snapshot_numbers(files)
     last = read_snapshot(files) if numbers else None
     shards = tuple(ShardRef.of(info) for kind in SHARD_KINDS for info in published_shards(files, kind))

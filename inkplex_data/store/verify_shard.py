@@ -113,12 +113,9 @@ def _check_arrays(files: Files, info: ShardInfo) -> Iterator[StoreFault]:
     if info.kind == "recordings":
         if info.counts.get("state_width"):
             try:
-                expected = (info.counts.get("state_rows"), info.counts.get("state_width"))
+                expected = (info.counts.get("state_rows"), info.counts["state_width"])
                 with StatesReader(f"{info.key}/arrays.zarr/states", files=files) as states:
-                    if (len(states), states.shape[2]) != (
-                        info.counts["state_rows"],
-                        info.counts["state_width"],
-                    ):
+                    if (len(states), states.shape[2]) != expected:
                         yield _mismatch(states.where, f"has shape {states.shape}", info, "state_rows")
                     yield from (damage(error) for error in states.check())
             except StoreCorruptError as error:
