@@ -37,18 +37,13 @@ def torch_threads(threads: int) -> Iterator[None]:
 
 
 @contextmanager
-def exact_convolutions() -> Iterator[None]:
-    """Float32 convolutions and products on an accelerator, whose default rounds inputs to 10 bits (TF32)."""
-    if not torch.cuda.is_available():
+def exact_convolutions(device: torch.device) -> Iterator[None]:
+    """Float32 convolutions on CUDA as on a CPU; its default rounds their inputs to 10 bits (TF32)."""
+    if device.type != "cuda":
         yield
         return
-    matmul = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False, deterministic=True):
-            yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = matmul
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False, deterministic=True):
+        yield
 
 
 def build_model(state: State, *, where: str) -> MimiModel:
@@ -159,7 +154,7 @@ class MimiCodec:
             )
         if array.size and not 0 <= int(array.min()) <= int(array.max()) < AUDIO_CARD:
             raise UsageError(f"audio codes are 0–{AUDIO_CARD - 1}, got {array.min()}–{array.max()}")
-        with torch.inference_mode(), torch_threads(self.threads), exact_convolutions():
+        with torch.inference_mode(), torch_threads(self.threads), exact_convolutions(self.device):
             tensor = torch.from_numpy(array.astype(np.int64)).to(self.device)
             return decode_windows(self.model, tensor)
 
@@ -221,7 +216,7 @@ class MimiStream:
 
     def _encode(self, count: int) -> Codes:
         codec = self._codec
-        with torch.inference_mode(), torch_threads(codec.threads), exact_convolutions():
+        with torch.inference_mode(), torch_threads(codec.threads), exact_convolutions(codec.device):
             # A copy: Mimi's padding cache keeps views of its input, and the buffer is filled again.
             chunk = torch.tensor(self._held[:count], device=codec.device)[None, None]
             output = codec.model.encode(

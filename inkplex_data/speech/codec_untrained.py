@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import math
 import os
 import tempfile
@@ -37,7 +38,7 @@ from inkplex_data.speech.codec_weights import State, common_name
 from inkplex_data.store.format import CODEBOOKS
 
 VERSION: Final = 1
-"""Part of every random key and of the cache's file name; raise it with any change to the numbers."""
+"""Part of every random key and of the cache's file name; raise it with any change to the arithmetic."""
 
 UTTERANCES: Final = 4
 CONVOLUTION_GAIN: Final = 1.3
@@ -109,10 +110,13 @@ def _codebook_names() -> list[str]:
     ]
 
 
+def _fit_speech_bytes() -> bytes:
+    return (files("inkplex_data.speech") / "data" / "fit_speech.flac").read_bytes()
+
+
 def fit_speech() -> npt.NDArray[np.float64]:
     """The packaged speech, float64 [4, samples]: four voices, each at half the last one's loudness."""
-    with (files("inkplex_data.speech") / "data" / "fit_speech.flac").open("rb") as file:
-        samples, rate_hz = soundfile.read(file, dtype="int16")
+    samples, rate_hz = soundfile.read(io.BytesIO(_fit_speech_bytes()), dtype="int16")
     if rate_hz != SAMPLE_RATE_HZ:
         raise AssertionError(f"the packaged speech has {rate_hz} Hz")
     utterances = samples.reshape(UTTERANCES, -1) / 2.0**15
@@ -167,7 +171,8 @@ class _ExactRotary(nn.Module):
 def _cache_file(seed: int) -> Path:
     root = os.environ.get("INKPLEX_CACHE")
     folder = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "inkplex-data"
-    return folder.expanduser() / f"untrained-mimi-{VERSION}-{seed}.safetensors"
+    speech = hashlib.sha256(_fit_speech_bytes()).hexdigest()[:12]
+    return folder.expanduser() / f"untrained-mimi-{VERSION}-{speech}-{seed}.safetensors"
 
 
 def _checksum(codebooks: npt.NDArray[np.int16]) -> npt.NDArray[np.uint8]:
