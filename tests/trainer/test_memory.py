@@ -180,6 +180,7 @@ def _renumber(start: Tensor, end: Tensor, alive: Tensor) -> tuple[Tensor, Tensor
     return before[start.clamp(max=len(alive))], before[end.clamp(max=len(alive))]
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
 def test_flex_attention_sees_what_the_mask_shows() -> None:
     """Forward only: FlexAttention has no backward on a CPU. 300 versions and 200 steps do not fill their blocks."""
     reader, memory = trained_reader().float(), random_memory(tokens=60, versions=300, steps=200)

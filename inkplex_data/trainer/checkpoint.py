@@ -1,0 +1,225 @@
+"""Checkpoints: one safetensors file that is replaced whole, and a readable `.meta.json` beside it.
+
+The contract follows seeds/001, section 11. Everything that a resume needs (tensors, counters, the data
+cursor, compatibility fields, ids) lies in the safetensors file, whose header carries the machine's fields as
+JSON: one rename publishes all of it, so a cursor can only advance with the checkpoint that holds it. The
+sidecar repeats those fields for people and holds `profile`, which is theirs: every save keeps what they wrote.
+
+`checkpoint_id` stays for the life of a model; `revision_id` is new with each save.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import crc32c
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from inkplex_data.errors import CheckpointError
+from inkplex_data.store.files import LocalFiles
+
+SCHEMA = "inkplex/checkpoint@1"
+SUFFIX = ".safetensors"
+META_SUFFIX = ".meta.json"
+EMPTY_PROFILE: Mapping[str, str] = {"name": "", "tagline": "", "art": "", "about": ""}
+META_KEY = "inkplex"
+CRC_KEY = "inkplex_crc32c"
+MAX_META_BYTES = 16 * 2**20
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Checkpoint:
+    """A training state.
+
+    tensors: by name, any device. compatibility: fields that must be the same at load. cursor: where the data
+    stands, exactly at these tensors. progress: other JSON values (counters, schedule, options, metrics).
+    profile: what people wrote. parent: the revision that this one was saved after, None for the first.
+    """
+
+    tensors: dict[str, Tensor]
+    compatibility: dict[str, Any]
+    cursor: dict[str, Any] = field(default_factory=dict)
+    progress: dict[str, Any] = field(default_factory=dict)
+    profile: dict[str, Any] = field(default_factory=lambda: dict(EMPTY_PROFILE))
+    checkpoint_id: str = field(default_factory=lambda: secrets.token_hex(16))
+    revision_id: str | None = None
+    parent: str | None = None
+
+
+def meta_path(path: Path) -> Path:
+    """The sidecar of a checkpoint: `run/update-000100.safetensors` has `run/update-000100.meta.json`."""
+    return path.with_name(path.name.removesuffix(SUFFIX) + META_SUFFIX)
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
+    """Write or replace the checkpoint at `path` (`….safetensors`); returns its new revision id.
+
+    A reader, also after a kill at any moment, finds the old file or the new one. `checkpoint.revision_id` and
+    `.parent` advance only once the new file is in place. The profile in an existing sidecar wins over
+    `checkpoint.profile`. Raises CheckpointError for values that JSON cannot hold, OSError for the disk's.
+    """
+    if not path.name.endswith(SUFFIX):
+        raise CheckpointError(f"a checkpoint's name ends in {SUFFIX}", where=str(path))
+    revision = secrets.token_hex(16)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
+    meta = {
+        "schema": SCHEMA,
+        "checkpoint_id": checkpoint.checkpoint_id,
+        "revision_id": revision,
+        "parent": checkpoint.revision_id,
+        "compatibility": checkpoint.compatibility,
+        "cursor": checkpoint.cursor,
+        "progress": checkpoint.progress,
+    }
+    try:
+        machine = json.dumps(
+            {**meta, "crc32c": {name: _checksum(value) for name, value in tensors.items()}}, allow_nan=False
+        )
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"a checkpoint value is not JSON: {error}", where=str(path)) from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in path.parent.glob(f".tmp-*{SUFFIX}"):
+        leftover.unlink(missing_ok=True)  # of a save that was killed; a run folder has one writer
+    temporary = path.with_name(f".tmp-{secrets.token_hex(4)}{SUFFIX}")
+    files = LocalFiles(path.parent)
+    try:
+        save_file(tensors, temporary, metadata={META_KEY: machine, CRC_KEY: str(_text_checksum(machine))})
+        files.put(temporary, path.name)
+    finally:
+        temporary.unlink(missing_ok=True)
+    checkpoint.parent, checkpoint.revision_id = checkpoint.revision_id, revision
+    checkpoint.profile = read_profile(path, checkpoint.profile, set_aside=True)
+    text = json.dumps({**meta, "profile": checkpoint.profile}, indent=2, ensure_ascii=False)
+    files.write(meta_path(path).name, (text + "\n").encode())
+    return revision
+
+
+def load_checkpoint(
+    path: Path,
+    *,
+    compatibility: Mapping[str, Any] | None = None,
+    device: torch.device | str = "cpu",
+    only: str = "",
+) -> Checkpoint:
+    """Read and verify a checkpoint.
+
+    compatibility: the fields of this run; every one must be in the checkpoint and equal. only: read just the
+    tensors whose names start so. Raises CheckpointError where the file is not there, not ours, damaged, or
+    does not fit, naming every field that differs.
+    """
+    if not path.is_file():
+        raise CheckpointError("there is no checkpoint here", where=str(path))
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            meta = _machine_meta(file.metadata(), path)
+            if compatibility is not None:
+                check_compatibility(meta["compatibility"], compatibility, where=str(path))
+            tensors = {}
+            for name in file.keys():  # noqa: SIM118 (not a dict)
+                if name.startswith(only):
+                    value: Tensor = file.get_tensor(name)  # type: ignore[no-untyped-call]
+                    if meta["crc32c"].get(name) != _checksum(value):
+                        raise CheckpointError(
+                            f"the bytes of {name} are not those that were saved",
+                            where=str(path),
+                            next_step="use the checkpoint before this one",
+                        )
+                    tensors[name] = value.to(device)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"the checkpoint cannot be read: {error}", where=str(path)) from error
+    return Checkpoint(
+        tensors=tensors,
+        compatibility=meta["compatibility"],
+        cursor=meta["cursor"],
+        progress=meta["progress"],
+        profile=read_profile(path, dict(EMPTY_PROFILE)),
+        checkpoint_id=meta["checkpoint_id"],
+        revision_id=meta["revision_id"],
+        parent=meta["parent"],
+    )
+
+
+def check_compatibility(saved: Mapping[str, Any], wanted: Mapping[str, Any], *, where: str = "") -> None:
+    """Raise CheckpointError naming each field of `wanted` that `saved` lacks or has otherwise."""
+    # Through JSON, because that is how saved values were spelled: tuples are lists, keys are strings.
+    here = json.loads(json.dumps(dict(wanted)))
+    faults = [
+        f"{name}: the checkpoint has {json.dumps(saved.get(name))}, this run has {json.dumps(value)}"
+        for name, value in here.items()
+        if saved.get(name) != value
+    ]
+    if faults:
+        raise CheckpointError(
+            "the checkpoint was made for something else:\n  - " + "\n  - ".join(faults),
+            where=where or None,
+            next_step="use the model, codec, tokenizer and store that it was trained with, or start a new run",
+        )
+
+
+def _checksum(value: Tensor) -> int:
+    """CRC32C of a contiguous CPU tensor's bytes."""
+    return int(crc32c.crc32c(value.contiguous().flatten().view(torch.uint8).numpy().data))
+
+
+def _text_checksum(text: str) -> int:
+    return int(crc32c.crc32c(text.encode()))
+
+
+def _machine_meta(metadata: Mapping[str, str] | None, path: Path) -> dict[str, Any]:
+    text = (metadata or {}).get(META_KEY, "")
+    if text and (metadata or {}).get(CRC_KEY) != str(_text_checksum(text)):
+        raise CheckpointError(
+            "the header is not the one that was saved",
+            where=str(path),
+            next_step="use the checkpoint before this one",
+        )
+    meta = json.loads(text) if text else None
+    fields = {"checkpoint_id": str, "revision_id": str, "compatibility": dict, "cursor": dict}
+    fields |= {"progress": dict, "crc32c": dict}
+    if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
+        raise CheckpointError(
+            f"not a checkpoint of this trainer ({SCHEMA})",
+            where=str(path),
+            next_step="model weights load with load_personaplex; checkpoints come from `inkplex-data train`",
+        )
+    if wrong := [name for name, kind in fields.items() if not isinstance(meta.get(name), kind)]:
+        raise CheckpointError(f"the checkpoint's header lacks {', '.join(wrong)}", where=str(path))
+    meta.setdefault("parent", None)
+    return meta
+
+
+def read_profile(path: Path, otherwise: dict[str, Any], *, set_aside: bool = False) -> dict[str, Any]:
+    """The profile in the sidecar of the checkpoint at `path` as people left it; `otherwise` where there is none.
+
+    set_aside: rename a sidecar that is no JSON any more, before it is written anew, so that a slip of the
+    editor costs nobody their words.
+    """
+    sidecar = meta_path(path)
+    try:
+        if sidecar.stat().st_size > MAX_META_BYTES:
+            raise ValueError(f"larger than {MAX_META_BYTES} bytes")
+        document = json.loads(sidecar.read_bytes())
+        profile = document["profile"]
+        if not isinstance(profile, dict):
+            raise ValueError("profile is not an object")
+        return profile
+    except FileNotFoundError:
+        return otherwise
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        log.warning("%s has no readable profile: %s", sidecar, error)
+        aside = sidecar.with_name(f"{sidecar.name}.unreadable")
+        if set_aside and not aside.exists():
+            sidecar.replace(aside)
+            log.warning("%s is kept as %s", sidecar, aside.name)
+        return otherwise
