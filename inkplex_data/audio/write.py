@@ -5,16 +5,15 @@ The same samples always give the same bytes, whatever the sizes of the chunks th
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from inkplex_data.atomic import replacing
 from inkplex_data.errors import UsageError
 
 Waveform = npt.NDArray[Any] | Iterable[npt.NDArray[Any]]
@@ -35,7 +34,7 @@ def write_wav(
     chunks = _planar(samples)
     first = next(chunks)
     channels = len(first)
-    with _replacing(path) as file:
+    with replacing(path) as file:
         # By hand: libsndfile puts the time of day into a float file's PEAK chunk.
         file.write(_wav_header(channels, sample_rate_hz, width, 0))
         count = 0
@@ -56,7 +55,7 @@ def write_flac(path: Path, samples: Waveform, sample_rate_hz: int, *, bits: Lite
 
     chunks = _planar(samples)
     first = next(chunks)
-    with _replacing(path) as file:
+    with replacing(path) as file:
         count = 0
         with soundfile.SoundFile(file, "w", sample_rate_hz, len(first), f"PCM_{bits}", format="FLAC") as out:
             for chunk in _chain(first, chunks):
@@ -95,22 +94,6 @@ def _planar(samples: Waveform) -> Iterator[npt.NDArray[Any]]:
 def _chain(first: npt.NDArray[Any], rest: Iterator[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
     yield first
     yield from rest
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when the block ends well, and leaves nothing when it does not."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _wav_header(channels: int, sample_rate_hz: int, width: int, data_bytes: int) -> bytes:
