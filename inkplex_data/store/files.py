@@ -228,11 +228,13 @@ class FsspecFiles:
         full = self._full(key)
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
         # Object stores fetch these side by side.
-        return [bytes(part) for part in self.fs.cat_ranges([full] * len(ranges), starts, stops)]
+        parts = self.fs.cat_ranges([full] * len(ranges), starts, stops, on_error="raise")
+        return [bytes(part) for part in parts]
 
     def names(self, key: str) -> list[str]:
         try:
-            found = self.fs.ls(self._full(key), detail=False, refresh=True)
+            self.fs.invalidate_cache()  # listings are cached, and another process may have published
+            found = self.fs.ls(self._full(key), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
         # Some object stores list the folder itself among its entries.
@@ -243,6 +245,7 @@ class FsspecFiles:
     def tree(self, key: str) -> list[str]:
         base = self._full(key).rstrip("/") + "/"
         try:
+            self.fs.invalidate_cache()
             found = self.fs.find(base)
         except FileNotFoundError:
             return []

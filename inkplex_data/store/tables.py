@@ -163,4 +163,4 @@ class TableReader:
             raise self._corrupt(f"cannot be opened: {error}") from error
 
     def _corrupt(self, what: str) -> StoreCorruptError:
-        return StoreCorruptError(what, where=self.where, next_step=RESTORE)
+        return StoreCorruptError(" ".join(what.split()), where=self.where, next_step=RESTORE)

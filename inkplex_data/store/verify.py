@@ -99,6 +99,7 @@ def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Store
     """Every snapshot lists shards that are there as they were; every shard is in the newest one."""
     digests = {info.key: info.sha256 for info in published}
     listed: set[str] = set()
+    readable = True
     numbers = snapshot_numbers(files)
     for number in numbers:
         where = files.describe(snapshot_key(number))
@@ -106,6 +107,7 @@ def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Store
             snapshot = read_snapshot(files, number)
         except StoreError as error:
             yield StoreFault("damaged", error.where or where, error.what, "Restore the file from a copy.")
+            readable = False
             continue
         listed |= {ref.key for ref in snapshot.shards}
         for ref in snapshot.shards:
@@ -119,7 +121,7 @@ def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Store
         yield StoreFault("no-snapshot", files.root, what, REBUILD)
         return
     for info in published:
-        if info.key not in listed:
+        if readable and info.key not in listed:
             yield StoreFault(
                 "unlisted-shard",
                 files.describe(shard_folder(info.kind, info.shard)),
@@ -150,11 +152,11 @@ def _check_relations(files: Files, snapshot: Snapshot) -> Iterator[StoreFault]:
         lost = calls.filter(pl.col(column).is_not_null() & ~pl.col(column).is_in(known.implode()))
         for call_id, target in lost.select("call_id", column).iter_rows():
             yield fault("missing-target", f"call {call_id!r} names {column} {target!r}, which is not stored")
-    for group, member in (("family", "split"), ("audio_sha256", "family")):
+    for group, member, several in (("family", "split", "splits"), ("audio_sha256", "family", "families")):
         held = calls.drop_nulls(group).group_by(group).agg(pl.col(member).unique().sort())
-        for key, members in held.filter(pl.col(member).list.len() > 1).sort(group).iter_rows():
+        for key, found in held.filter(pl.col(member).list.len() > 1).sort(group).iter_rows():
             yield fault(
-                f"{member}-conflict", f"{group} {key!r} is in the {member}s {', '.join(map(str, members))}"
+                f"{member}-conflict", f"{group} {key!r} is in the {several} {', '.join(map(str, found))}"
             )
     if snapshot.number:
         for table in KIND_OF:

@@ -1,0 +1,195 @@
+"""`open_store` and calls: what was put in comes out, locally and from an object store."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import inkplex_data as ink
+from inkplex_data.errors import MissingLibraryError, StoreCorruptError, StoreError, UsageError
+from inkplex_data.memory.versions import SessionClock, build_versions
+from inkplex_data.store import reader
+from inkplex_data.store.call import Call
+from inkplex_data.store.describe import configuration_digest, write_description
+from inkplex_data.store.format import CALLS, TOKENS, VERSIONS, WORDS
+from tests.store.made import Made, make_store
+
+
+def test_what_goes_in_comes_out(root: str) -> None:
+    torch = pytest.importorskip("torch")
+    made = make_store(root)
+    store = ink.open_store(root)
+    assert store.complete and len(store) == 4 and store.root == root
+    assert store.call_ids == list(made.parts)
+    assert store.description == {"format": 1, "codec": {"id": "made"}}
+    for call_id, part in made.parts.items():
+        call = store.call(call_id)
+        assert call.frames == len(part.codes) and call.row["family"] == part.row["family"]
+        assert set(call.row) == set(CALLS)
+        assert call.codes.dtype == np.uint16 and np.array_equal(call.codes, part.codes.T)
+        for name in ("text", "role", "mask"):
+            value = getattr(call, name)
+            assert value.dtype == getattr(part, name).dtype and np.array_equal(value, getattr(part, name))
+        assert call.words.columns == [name for name in WORDS if name != "call_ix"]
+        assert call.words.equals(part.words.drop("call_ix"))
+        assert call.versions.columns == [name for name in VERSIONS if name != "call_ix"]
+        assert call.versions.equals(part.versions.drop("call_ix"))
+        assert call.problems.rows() == [(call_id, "words", "made-up", "info", "word 1", "a message")]
+        assert call.recording_id == part.row.get("recording_id")
+        if call.recording_id is None:
+            assert call.states is None and call.states_u16 is None
+            assert call.tokens.height == 0 and list(call.tokens.schema) == [
+                n for n in TOKENS if n != "recording_ix"
+            ]
+        else:
+            assert call.tokens.equals(made.tokens[call.recording_id].drop("recording_ix"))
+            states = made.states[call.recording_id]
+            assert np.array_equal(call.states_u16, states)
+            assert call.states.dtype == torch.bfloat16 and call.states.shape == states.shape
+            assert np.array_equal(call.states.view(torch.int16).numpy().view(np.uint16), states)
+    assert call_id in store and "nobody" not in store
+
+
+def test_two_voices_from_one_store(made: Made) -> None:
+    store = ink.open_store(made.root)
+    call = store.call("first")
+    anna, ben = call.with_prefix(), call.with_prefix(voice="ben")
+    assert (anna.prefix_frames, ben.prefix_frames) == (12, 13)
+    assert ben.prefix.row["split"] == "train"
+    assert store.call("fourth").with_prefix(voice="ben", role="clerk").prefix.row["split"] == "test"
+    assert not np.array_equal(anna.codes[:, :12], ben.codes[:, :12])
+    for composed in (anna, ben):
+        p = composed.prefix_frames
+        assert composed.frames == p + call.frames
+        assert composed.codes.shape == (16, p + call.frames) and composed.codes.dtype == np.uint16
+        assert np.array_equal(composed.codes[:, p:], call.codes)
+        assert np.array_equal(composed.text[p:], call.text) and set(composed.text[:p]) == {3}
+        assert np.array_equal(composed.role[p:], call.role) and set(composed.role[:p]) == {4}
+        assert np.array_equal(composed.mask[p:], call.mask) and set(composed.mask[:p]) == {0}
+        assert np.array_equal(composed.states_u16, call.states_u16)
+        assert composed.tokens.equals(call.tokens)
+        start = call.versions["start"].to_numpy()
+        assert np.array_equal(composed.versions["start"], np.where(start == 0, 0, start + p))
+        assert np.array_equal(composed.versions["end"], call.versions["end"].to_numpy() + p)
+        assert composed.words["start_us"].to_list() == [t + p * 80_000 for t in call.words["start_us"]]
+        assert composed.words["frame"].to_list() == [-1, 1 + p, 2 + p]
+
+
+def test_prefixes_that_are_not_there(made: Made) -> None:
+    store = ink.open_store(made.root)
+    second = store.call("second").with_prefix()
+    assert second.prefix_frames == 0 and np.array_equal(second.codes, store.call("second").codes)
+    assert store.call("second").with_prefix(voice=None, role=None).prefix_frames == 15
+    with pytest.raises(UsageError) as caught:
+        store.call("first").with_prefix(voice="carl")
+    assert "no prefix with voice 'carl' and role 'clerk'" in str(caught.value)
+    assert "voice 'anna', role 'clerk'; voice 'ben', role 'clerk'; voice None, role None" in str(caught.value)
+
+
+def test_wrong_memory_builds_versions_anew(made: Made) -> None:
+    store = ink.open_store(made.root)
+    call, partner = store.call("first"), store.call("third/ünï, 1")
+    wrong = call.wrong_memory()
+    assert wrong.recording_id == partner.recording_id == "task two"
+    assert wrong.recording_starts_at_us == partner.recording_starts_at_us == 0
+    assert np.array_equal(wrong.codes, call.codes) and wrong.frames == call.frames
+    assert np.array_equal(wrong.states_u16, partner.states_u16) and wrong.tokens.equals(partner.tokens)
+    expected = build_versions(partner.tokens, SessionClock(0, 0, call.frames))
+    assert expected.height > 0 and wrong.versions.equals(expected)
+    p = wrong.with_prefix().prefix_frames
+    assert wrong.with_prefix().versions.equals(
+        build_versions(partner.tokens, SessionClock(0, p, p + call.frames))
+    )
+    with pytest.raises(UsageError, match="no partner"):
+        partner.wrong_memory()
+
+
+def test_what_is_not_there(made: Made, tmp_path: Path) -> None:
+    store = ink.open_store(made.root)
+    with pytest.raises(
+        UsageError, match=r"no call 'frist' in snapshot 1\n  → There are 4: 'first', 'second'"
+    ):
+        store.call("frist")
+    with pytest.raises(StoreError, match=r"no store here: store\.json is missing\n  → Check the path"):
+        ink.open_store(tmp_path / "nowhere")
+    write_description(tmp_path / "new", {})
+    assert ink.open_store(tmp_path / "new").call_ids == []
+    (tmp_path / "new/store.json").write_text('{"format": 2}')
+    with pytest.raises(StoreError, match="has format 2; this version reads format 1"):
+        ink.open_store(tmp_path / "new")
+    (tmp_path / "new/store.json").write_text("{")
+    with pytest.raises(StoreCorruptError, match="is not JSON"):
+        ink.open_store(tmp_path / "new")
+
+
+def test_a_shard_without_shard_json_is_not_there(made: Made) -> None:
+    """In a snapshot it is a loss, and opening says so rather than training on less."""
+    Path(made.root, "calls/000001/shard.json").unlink()
+    with pytest.raises(StoreCorruptError, match="shard calls/000001 of snapshot 1 is gone"):
+        ink.open_store(made.root)
+
+
+def test_many_threads_and_other_processes(made: Made) -> None:
+    store = pickle.loads(pickle.dumps(ink.open_store(made.root)))
+
+    def read(call_id: str) -> bool:
+        call, part = store.call(call_id), made.parts[call_id]
+        right = np.array_equal(call.codes, part.codes.T) and call.versions.equals(
+            part.versions.drop("call_ix")
+        )
+        states = call.states_u16
+        return right and (states is None or np.array_equal(states, made.states[call.recording_id]))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(read, list(made.parts) * 10))
+    store.close()
+    assert read("first")
+
+
+def test_parts_kept_open_are_bounded(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_OPEN_PARTS", 3)
+    store = ink.open_store(made.root)
+    for call_id in list(made.parts) * 2:
+        assert np.array_equal(store.call(call_id).codes, made.parts[call_id].codes.T)
+        assert len(store._parts) <= 3
+
+
+def test_states_without_torch_name_the_pip_line(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ink.open_store(made.root).call("first")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingLibraryError, match=r"pip install \"inkplex-data\[train\]\""):
+        _ = call.states
+    assert call.states_u16 is not None
+
+
+def test_opening_needs_neither_torch_nor_zarr() -> None:
+    code = (
+        "import sys, inkplex_data.store.reader, inkplex_data.store.shard, inkplex_data.store.verify;"
+        "print(sorted({'torch', 'zarr', 'dask', 'transformers', 'soundfile'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_digest_of_a_configuration_ignores_the_order_of_keys() -> None:
+    assert configuration_digest({"a": 1, "b": [1, 2]}) == configuration_digest({"b": [1, 2], "a": 1})
+    assert configuration_digest({"a": 1}) != configuration_digest({"a": 2})
+
+
+def test_a_call_needs_only_what_is_asked(made: Made) -> None:
+    """Damage elsewhere does not stop a call from being read."""
+    for path in ("calls/000000/arrays.zarr/codes/c/0/0", "calls/000000/words.parquet"):
+        Path(made.root, path).unlink()
+    call = ink.open_store(made.root).call("first")
+    assert isinstance(call, Call) and call.text.shape == (3_000,) and call.versions.height == 5
+    for name in ("codes", "words"):
+        with pytest.raises(StoreCorruptError, match="missing"):
+            getattr(call, name)
+    assert isinstance(call.row["call_ix"], int) and isinstance(call.problems, pl.DataFrame)
