@@ -50,9 +50,10 @@ def load_codec(spec: str = DEFAULT_CODEC, *, device: str = "cpu", threads: int =
     needed_for = "encoding audio with Mimi"
     require("torch", extra="codec", needed_for=needed_for)
     require("transformers", extra="codec", needed_for=needed_for)
-    from inkplex_data.speech.codec_mimi import MimiCodec, torch_threads
+    from inkplex_data.speech.codec_mimi import MimiCodec
     from inkplex_data.speech.codec_untrained import untrained_state
     from inkplex_data.speech.codec_weights import read_state
+    from inkplex_data.torch_settings import torch_threads
 
     seed = untrained_seed(spec)
     if seed is not None:

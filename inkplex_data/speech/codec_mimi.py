@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,32 +16,11 @@ from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.speech.codec_decode import decode_windows
 from inkplex_data.speech.codec_identity import CHUNK_SAMPLES, CodecIdentity
 from inkplex_data.speech.codec_weights import State, common_name, quantizers, state_sha256
-from inkplex_data.speech.prefix import SILENCE_CODES
 from inkplex_data.store.format import AUDIO_CARD, CODEBOOKS
+from inkplex_data.torch_settings import exact_convolutions, torch_threads
 
 Codes = npt.NDArray[np.uint16]
 Samples = npt.NDArray[np.float32]
-
-
-@contextmanager
-def torch_threads(threads: int) -> Iterator[None]:
-    """Torch's thread count for a while: it is a setting of the process, which a trainer may share."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def exact_convolutions(device: torch.device) -> Iterator[None]:
-    """Float32 convolutions on CUDA as on a CPU; its default rounds their inputs to 10 bits (TF32)."""
-    if device.type != "cuda":
-        yield
-        return
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False, deterministic=True):
-        yield
 
 
 def build_model(state: State, *, where: str) -> MimiModel:
@@ -109,18 +86,6 @@ class MimiCodec:
 
     def __repr__(self) -> str:
         return f"MimiCodec({self.identity.id!r}, sha256={self.identity.sha256[:12]}…)"
-
-    @cached_property
-    def released(self) -> bool:
-        """Whether these are the weights that Kyutai released and PersonaPlex uses, told by two seconds of silence.
-
-        Only with those does a model know the published constants for silence and the prompt's sine
-        (seeds/000, "PersonaPlex native LM audit"); with any other weights they have to be encoded.
-        """
-        if self.identity.untrained:
-            return False
-        codes = self.encode(np.zeros(CHUNK_SAMPLES, np.float32))
-        return tuple(codes[-1].tolist()) == SILENCE_CODES
 
     def stream(self) -> MimiStream:
         """A new encoder stream; the codec's state starts afresh with each."""
