@@ -20,7 +20,7 @@ from inkplex_data.build.outcome import Refusals, Summary, summarise
 from inkplex_data.build.progress import Reporter, SilentReporter
 from inkplex_data.build.recordings import FoundRecording, RecordingJob, read_one
 from inkplex_data.build.scan import Scan, ScanJob, scan_call
-from inkplex_data.build.target import Target, members_stamp, open_target
+from inkplex_data.build.target import Target, members_stamp, open_target, refuse_foreign
 from inkplex_data.build.work import BuildPlan, make_plan
 from inkplex_data.build.write import write_call_shard, write_prefixes, write_recordings
 from inkplex_data.config import Recipe
@@ -59,6 +59,7 @@ def build_store(
             where=str(corpus),
             next_step="a corpus is a manifest, a Moshi inventory or a folder of audio files",
         )
+    refuse_foreign(store)
     ledger = Ledger(store)
     with ledger.locked():
         if restart:
@@ -78,6 +79,9 @@ def build_store(
                 refusals=refusals,
             )
             published = run.build(entries) if entries else []
+        if target.described is None:
+            # Nothing could be built; what was refused, and why, is still worth opening.
+            target.describe(recipe, {"tools": tool_versions()}, [])
         snapshot = publish_snapshot(store, refused=refusals.errors())
         rebuild_index(store, snapshot)
     ledger.remove()

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from pydantic import ValidationError
 
 from inkplex_data.build.ledger import LEDGER, Ledger, stamp
-from inkplex_data.config import Recipe
+from inkplex_data.config import Recipe, validation_faults
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.problems import Problem
@@ -75,9 +76,12 @@ class Target:
             "configuration_sha256": configuration_digest(recipe.model_dump(mode="json", exclude={"name"})),
             **description,
         }
-        if self.described is None:
+        if self.described is None or (
+            self.described.get("codec") is None and description.get("codec") is not None
+        ):
             self.root.mkdir(parents=True, exist_ok=True)
-            write_pieces(self.root, pieces)
+            if pieces:
+                write_pieces(self.root, pieces)
             write_description(self.root, wanted)
             self.described = wanted
             return
@@ -147,22 +151,28 @@ class Target:
         return found if isinstance(found, dict) else {}
 
 
-def open_target(root: Path, recipe: Recipe) -> Target:
-    """Open the folder that a build writes into, which need not exist.
-
-    Raises ConfigError for a store of another recipe, naming the keys that differ, StoreError for a
-    folder that holds something else, and UsageError for one that is not empty and no store.
-    """
-    described = None
-    if (root / "store.json").exists():
-        described = read_description(root)
-        _same_recipe(root, described, recipe)
-    elif root.exists() and (not root.is_dir() or any(path.name != LEDGER for path in root.iterdir())):
+def refuse_foreign(root: Path) -> None:
+    """Raise UsageError for a folder that holds something, but no store; it is not touched."""
+    if (root / "store.json").exists() or not root.exists():
+        return
+    if not root.is_dir() or any(path.name != LEDGER for path in root.iterdir()):
         raise UsageError(
             "the folder is not empty and holds no store",
             where=str(root),
             next_step="choose another folder for -o",
         )
+
+
+def open_target(root: Path, recipe: Recipe) -> Target:
+    """Open the folder that a build writes into, which need not exist.
+
+    Raises ConfigError for a store of another recipe, naming the keys that differ, and StoreError for one
+    of another format.
+    """
+    described = None
+    if (root / "store.json").exists():
+        described = read_description(root)
+        _same_recipe(root, described, recipe)
     numbers = snapshot_numbers(root) if described else []
     fixed: dict[ShardKind, int] = dict.fromkeys(SHARD_KINDS, 0)
     if not numbers:
@@ -196,6 +206,21 @@ def open_target(root: Path, recipe: Recipe) -> Target:
             fixed,
             described,
         )
+
+
+def stored_recipe(root: Path) -> Recipe | None:
+    """The recipe that the store in `root` was begun with, None where there is no store yet."""
+    if not (root / "store.json").exists():
+        return None
+    configuration = read_description(root).get("configuration")
+    try:
+        return Recipe.model_validate(configuration)
+    except ValidationError as error:
+        raise ConfigError(
+            "the store's recipe is not one of this version",
+            where=str(root / "store.json"),
+            faults=validation_faults(error),
+        ) from error
 
 
 def _tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:

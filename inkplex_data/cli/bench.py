@@ -13,7 +13,9 @@ PANEL = "Measure"
 
 def register(app: typer.Typer) -> None:
     app.command(
-        "bench", rich_help_panel=PANEL, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+        "bench",
+        rich_help_panel=PANEL,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )(bench)
 
 
@@ -27,7 +29,10 @@ def bench(
     folder = Path(__file__).resolve().parents[2] / "benchmarks"
     scripts = {path.stem: path for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")}
     if not scripts:
-        raise UsageError("the benchmarks are not installed with the package", next_step="run this in a checkout of the repository")
+        raise UsageError(
+            "the benchmarks are not installed with the package",
+            next_step="run this in a checkout of the repository",
+        )
     if name is None:
         for stem, path in scripts.items():
             typer.echo(f"{stem:24}{_subject(path)}")

@@ -29,7 +29,7 @@ def build(
         None,
         "-p",
         "--pipeline",
-        help="A recipe's name (`inkplex-data build --recipes` lists them) or a YAML file.",
+        help="A recipe that comes with the package (demo, moshi_stereo, stage1 …) or a YAML file.",
     ),
     codec: str | None = typer.Option(
         None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
@@ -52,40 +52,44 @@ def build(
         False, "--add", help="Add calls that are not in the store yet, as a new snapshot."
     ),
     restart: bool = typer.Option(False, "--restart", help="Throw away what the store holds and begin again."),
+    root: Path | None = typer.Option(
+        None, help="Folder that the corpus's paths must stay in; the corpus's own folder by default."
+    ),
     strict: bool = typer.Option(False, "--strict", help="Refuse a call where a repair would be needed."),
     json_events: bool = typer.Option(False, "--json", help="Events and the summary as JSON lines."),
 ) -> None:
     """Encode a corpus into a store. Run it again after an interruption and it goes on where it stopped.
 
     A call that cannot be built never stops the others: it is listed with a code and a sentence, and the
-    exit code is 3.
+    exit code is 3. A store that is there already keeps its recipe unless another is named.
     """
     from inkplex_data.build.progress import reporter_for
     from inkplex_data.build.run import build_store
+    from inkplex_data.build.target import stored_recipe
     from inkplex_data.config import load_recipe
 
     overrides = _overrides(setting or [])
-    overrides.update(
-        {
-            key: value
-            for key, value in {"codec.id": codec, "words.source": words, "text.tokenizer": tokenizer}.items()
-            if value is not None
-        }
-    )
+    named = {"codec.id": codec, "words.source": words, "text.tokenizer": tokenizer}
+    overrides.update({key: value for key, value in named.items() if value is not None})
     if mono:
         overrides["audio.mono"] = "diarize"
     if strict:
         overrides["strict"] = True
+    if pipeline is None and not overrides and not restart:
+        recipe = stored_recipe(out) or load_recipe(None)
+    else:
+        recipe = load_recipe(pipeline, overrides)
     reporter = reporter_for(json_events=json_events)
     try:
         summary = build_store(
             corpus,
             out,
-            recipe=load_recipe(pipeline, overrides),
+            recipe=recipe,
             workers=workers,
             scheduler=scheduler,
             add=add,
             restart=restart,
+            root=root,
             reporter=reporter,
         )
     finally:

@@ -16,7 +16,11 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    paths: list[Path] = typer.Argument(..., metavar="PATH...", help="Manifests, alignments, transcripts, sidecars, recordings, splits files, corpus folders or stores."),
+    paths: list[Path] = typer.Argument(
+        ...,
+        metavar="PATH...",
+        help="Manifests, alignments, transcripts, sidecars, recordings, splits files, corpus folders or stores.",
+    ),
     kind: str | None = typer.Option(None, help="What the file is, where its name and content do not tell."),
     json_output: bool = typer.Option(False, "--json", help="One JSON object a fault."),
 ) -> None:
@@ -34,7 +38,9 @@ def validate(
         for fault in faults:
             typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
         if not json_output:
-            typer.echo(f"{path}: {found}, " + (f"{len(faults)} faults" if faults else "no faults"), err=bool(faults))
+            typer.echo(
+                f"{path}: {found}, " + (f"{len(faults)} faults" if faults else "no faults"), err=bool(faults)
+            )
     raise typer.Exit(1 if count else 0)
 
 
@@ -55,12 +61,22 @@ def verify(
 
     console = Console(stderr=True)
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=console, disable=not sys.stderr.isatty()
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=console,
+        disable=not sys.stderr.isatty(),
     ) as bar:
         task = bar.add_task("verify")
-        faults = verify_store(store, progress=lambda key, done, total: bar.update(task, completed=done, total=total, description=key))
+        faults = verify_store(
+            store,
+            progress=lambda key, done, total: bar.update(task, completed=done, total=total, description=key),
+        )
     for fault in faults:
         typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
     if not json_output:
-        typer.echo(f"{store}: " + (f"{len(faults)} faults" if faults else "every digest and checksum is right"))
+        typer.echo(
+            f"{store}: " + (f"{len(faults)} faults" if faults else "every digest and checksum is right")
+        )
     raise typer.Exit(1 if faults else 0)

@@ -8,7 +8,9 @@ import typer
 
 PANEL = "Corpus"
 
-schema_app = typer.Typer(no_args_is_help=True, help="The JSON Schemas of every file that people write or read.")
+schema_app = typer.Typer(
+    no_args_is_help=True, help="The JSON Schemas of every file that people write or read."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +23,9 @@ def split(
     out: Path | None = typer.Option(None, "-o", "--out", help="Write a splits file; else it is printed."),
     validation: float = typer.Option(0.05, help="Part of the families for validation."),
     test: float = typer.Option(0.05, help="Part of the families for test."),
-    seed: int = typer.Option(0, help="Seed of the draw; the same seed and name give the same split for ever."),
+    seed: int = typer.Option(
+        0, help="Seed of the draw; the same seed and name give the same split for ever."
+    ),
     frozen: Path | None = typer.Option(None, help="A splits file whose families stay where they are."),
 ) -> None:
     """Divide a corpus by families, as a build does. Related calls stay together; a frozen family never moves."""
@@ -41,14 +45,18 @@ def split(
         given=given_splits(entries),
         together=linked_families(entries),
     )
-    document = SplitsFile.model_validate({"schema": "inkplex/splits@1", "seed": seed, "fractions": fractions, "families": assigned})
+    document = SplitsFile.model_validate(
+        {"schema": "inkplex/splits@1", "seed": seed, "fractions": fractions, "families": assigned}
+    )
     text = document.model_dump_json(by_alias=True, indent=2) + "\n"
     if out is None:
         typer.echo(text, nl=False)
     else:
         out.write_text(text, encoding="utf-8")
     counts = Counter(assigned[entry.family] for entry in entries)
-    typer.echo(", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True)
+    typer.echo(
+        ", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True
+    )
 
 
 @schema_app.command("export")

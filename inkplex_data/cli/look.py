@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def inspect(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
-    call: str | None = typer.Argument(None, metavar="[CALL]", help="Id of the call to draw; without one, the store's summary."),
+    call: str | None = typer.Argument(
+        None, metavar="[CALL]", help="Id of the call to draw; without one, the store's summary."
+    ),
     snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
 ) -> None:
     """Show a store's summary, or draw one call: both channels, words, text pieces, prefix and memory."""

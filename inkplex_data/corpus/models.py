@@ -23,7 +23,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class TwoFiles(Model):
-    """The two sides of a call as two files, of which the first channel is used."""
+    """The two sides of a call as two files, each with one channel unless `channels` names the one to take."""
 
     agent: Name
     caller: Name
@@ -34,12 +34,6 @@ class Channels(Model):
 
     agent: Index
     caller: Index
-
-    @model_validator(mode="after")
-    def _differ(self) -> Channels:
-        if self.agent == self.caller:
-            raise ValueError("agent and caller must be different channels")
-        return self
 
 
 def _one_file_or_two(value: object) -> str:
@@ -77,6 +71,13 @@ class ManifestEntry(Model):
     channels: Channels | None = None
     duration: Duration | None = Field(None, description="stated length in seconds; the decoded audio decides")
     text_conditions: JsonObject | None = None
+
+    @model_validator(mode="after")
+    def _sides_differ(self) -> ManifestEntry:
+        one_file = isinstance(self.path, str)
+        if one_file and self.channels is not None and self.channels.agent == self.channels.caller:
+            raise ValueError("agent and caller must be different channels of one file")
+        return self
 
 
 class MoshiEntry(Model):
