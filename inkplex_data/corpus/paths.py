@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,11 +69,13 @@ class Paths:
 
     def beside(self, audio: Path, suffixes: tuple[str, ...]) -> Path | None:
         """The first of `STEM` + suffix beside `audio` that exists and lies inside the root."""
+        # Strings, not Path objects: a corpus of 100,000 calls looks for half a million files here.
+        start = os.path.splitext(audio)[0]  # noqa: PTH122
         for suffix in suffixes:
-            path = audio.with_name(stem_of(audio.name) + suffix)
-            if path != audio and is_regular(path):
-                self.check_inside(path, str(path))
-                return path
+            spelled = start + suffix
+            if os.path.isfile(spelled) and spelled != str(audio):  # noqa: PTH113
+                self.check_inside(Path(spelled), spelled)
+                return Path(spelled)
         return None
 
 

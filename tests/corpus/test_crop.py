@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inkplex_data.clock import seconds_to_us
@@ -239,6 +239,7 @@ CUT = st.tuples(st.integers(0, 4_000), st.integers(1, 4_000)).map(
 )
 
 
+@settings(max_examples=60)
 @given(sidecars(), CUT, st.data())
 def test_a_crop_of_a_crop_is_a_crop(full: Sidecar, outer: tuple[int, int], data: st.DataObject) -> None:
     length = outer[1] - outer[0]
@@ -250,6 +251,7 @@ def test_a_crop_of_a_crop_is_a_crop(full: Sidecar, outer: tuple[int, int], data:
     Sidecar.model_validate(once.to_json())
 
 
+@settings(max_examples=60)
 @given(sidecars(), CUT)
 def test_a_crop_moves_all_by_the_same_time_and_shows_no_future(full: Sidecar, cut: tuple[int, int]) -> None:
     start, end = cut
