@@ -189,6 +189,8 @@ class MemoryReader(nn.Module):
                 break
             part = native[:, begin - first_step : stop - first_step]
             columns = torch.nonzero((start < stop) & (end > begin) & (start < end)).flatten()
+            # In order of appearance, so that blocks of the interval mask are mostly full or mostly empty.
+            columns = columns[torch.argsort(start[columns], stable=True)]
             if len(columns):
                 intervals = Intervals(start[columns], end[columns], begin)
                 residuals.append(_recompute(self._read_chunk, part, slots_of, columns, intervals, backend))
