@@ -141,7 +141,7 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
         words=words,
         sidecar=sidecar_path,
         recording=recording,
-        recording_starts_at_us=draft.recording_starts_at_us or 0,
+        recording_starts_at_us=(draft.recording_starts_at_us or 0) if recording else 0,
         family=draft.family or _default_family(draft.call_id, recording, paths),
         split=draft.split,
         role=draft.role,
