@@ -9,8 +9,8 @@ from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from inkplex_data.store.format import CODEBOOKS
 
 CHUNK_FRAMES: Final = 25
-"""Frames per streaming step. Codes depend on it in about one of a thousand places (near ties), so there is
-one canonical value; 25 is as fast as encoding a file whole, and one frame a step is four times slower."""
+"""Frames per streaming step. Up to one code in a thousand depends on it (near ties), so there is one canonical
+value; 25 is at least as fast as encoding a file whole, and one frame a step takes four times as long or more."""
 
 CHUNK_SAMPLES: Final = CHUNK_FRAMES * FRAME_SAMPLES
 

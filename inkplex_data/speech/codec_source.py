@@ -78,11 +78,16 @@ def untrained_seed(spec: str) -> int | None:
 
 def find_codec(spec: str) -> CodecFiles:
     """The weights that `spec` names: a file, a folder, or a hub id. Raises ConfigError if there are none."""
-    path = Path(spec).expanduser()
-    if path.is_file():
-        return _file(path)
-    if path.is_dir():
-        return _folder(path, path.resolve().name)
+    try:
+        path = Path(spec).expanduser()
+        if path.is_file():
+            return _file(path)
+        if path.is_dir():
+            return _folder(path, path.resolve().name)
+    except (OSError, RuntimeError) as error:  # no permission, a name too long, no such home folder
+        raise ConfigError(
+            f"{spec!r} cannot be opened: {error}", where="--codec", next_step=WAYS_ON
+        ) from error
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", spec) and not spec.endswith(".safetensors"):
         return _folder(_download(spec), spec)
     raise ConfigError(

@@ -227,4 +227,3 @@ def test_identity_is_plain_data_without_paths(untrained_codec: MimiCodec) -> Non
         "frame_samples": 1_920,
         "sample_rate_hz": 24_000,
     }
-    assert not untrained_codec.released

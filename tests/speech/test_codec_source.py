@@ -46,7 +46,18 @@ def test_a_hub_id_that_cannot_be_had_names_the_ways_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "mimi", "/no/such/folder", "./mimi.safetensors", "a/b/c", "../mimi", "a/b.safetensors"]
+    "spec",
+    [
+        "",
+        "mimi",
+        "/no/such/folder",
+        "./mimi.safetensors",
+        "a/b/c",
+        "../mimi",
+        "a/b.safetensors",
+        "x" * 300,
+        "~nobody-of-that-name/mimi",
+    ],
 )
 def test_specs_that_name_nothing(spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

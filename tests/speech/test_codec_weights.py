@@ -108,7 +108,6 @@ def test_a_file_as_personaplex_ships_it_is_the_same_codec(
     assert codec.identity.sha256 == untrained_codec.identity.sha256
     assert codec.identity.id == path.parent.resolve().name
     assert not codec.identity.untrained
-    assert not codec.released
 
 
 def test_names_of_newer_moshi_files_are_read_too(common_state: dict[str, torch.Tensor]) -> None:
