@@ -1,0 +1,49 @@
+"""The reference page names what the code writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from inkplex_data.store import format as store_format
+from inkplex_data.store import lazy, verify, verify_shard
+from inkplex_data.store.shard import CALL_ARRAYS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/reference/store.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("table", "schema"),
+    [
+        ("calls", store_format.CALLS),
+        ("words", store_format.WORDS),
+        ("versions", store_format.VERSIONS),
+        ("recordings", store_format.RECORDINGS),
+        ("tokens", store_format.TOKENS),
+        ("prefixes", store_format.PREFIXES),
+        ("problems", store_format.PROBLEMS),
+        ("splits", store_format.SPLIT_TABLE),
+    ],
+)
+def test_every_column_is_described_in_order(table: str, schema: dict[str, object]) -> None:
+    [row] = re.findall(rf"^\| `{table}` \| (`.*) \|$", PAGE, re.MULTILINE)
+    assert [name for name in re.findall(r"`(\w+)`", row) if name in schema] == list(schema)
+
+
+def test_frames_and_arrays_are_described() -> None:
+    [columns] = re.findall(r"has the columns\n\n(.*?)\n\nand reads", PAGE, re.DOTALL)
+    assert re.findall(r"`(\w+)`", columns) == list(lazy.FRAMES)
+    arrays = re.findall(r"^\| `(\w+)` \| (?:calls|recordings)", PAGE, re.MULTILINE)
+    assert arrays == [*CALL_ARRAYS, "states"]
+
+
+def test_every_fault_of_verify_is_described() -> None:
+    described = set(re.findall(r"`([a-z-]+)`", PAGE.split("## What `verify` reports")[1]))
+    source = "".join(Path(str(module.__file__)).read_text() for module in (verify, verify_shard))
+    used = set(re.findall(r'(?:StoreFault|fault)\(\s*"([a-z-]+)"', source))
+    assert len(used) > 14
+    assert used <= described
+    assert described - used <= {"damaged", "split-conflict", "family-conflict"}
