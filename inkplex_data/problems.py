@@ -139,6 +139,30 @@ CODES: dict[str, Code] = {
         "The states that a request names are not there.",
         "Correct `states`, or leave it out to capture them.",
     ),
+    "recording-states-invalid": Code(
+        "recording",
+        "error",
+        "States are not one finite row triple for each computed token.",
+        "Export them again: one tensor [tokens, 3, width] of bfloat16 or float32 for each request.",
+    ),
+    "recording-states-mixed": Code(
+        "recording",
+        "error",
+        "Some requests of the recording bring states and others do not.",
+        "Give `states` for every request that computed tokens, or for none.",
+    ),
+    "recording-media-absent": Code(
+        "recording",
+        "error",
+        "States of audio and image tokens need the media, which a recording does not carry.",
+        "Import states of the engine that saw the media instead (`inkplex-data import states`).",
+    ),
+    "recording-token-id": Code(
+        "recording",
+        "error",
+        "A token has an id that the model's vocabulary does not have.",
+        "Capture with the model that the recording came from, or import its states.",
+    ),
     # words
     "words-unreadable": Code(
         "words",
@@ -456,6 +480,25 @@ CODES: dict[str, Code] = {
     "audio-silent-channel": Code(
         "audio", "info", "One channel is silent throughout.", "Nothing to do if that speaker said nothing."
     ),
+    # traces
+    "trace-message": Code(
+        "traces",
+        "error",
+        "A dialogue of a trace holds something that is no message.",
+        "Correct the entry that is named, or leave the dialogue out.",
+    ),
+    "trace-time": Code(
+        "traces",
+        "error",
+        "A message has a time that is none, or that lies before the time of an earlier message.",
+        "Correct the time, or remove the times of the dialogue; a declared schedule then stands in for them.",
+    ),
+    "trace-template": Code(
+        "traces",
+        "error",
+        "The tokenizer's chat template refuses the dialogue.",
+        "Correct the messages, or give tokenizer.json alone, for Inkling's own framing.",
+    ),
     # store
     "audio-in-two-families": Code(
         "store",
@@ -464,6 +507,18 @@ CODES: dict[str, Code] = {
         "Give both calls the same `family`, or remove one.",
     ),
     # build
+    "family-frozen": Code(
+        "build",
+        "info",
+        "The corpus asks for another split than the one in which the store has the family; it stays there.",
+        "Nothing to do; to move a family, build a new store.",
+    ),
+    "recording-id-twice": Code(
+        "build",
+        "error",
+        "Two different recordings have the same id.",
+        "Give each recording its own id in its header.",
+    ),
     "unexpected": Code(
         "build",
         "error",

@@ -50,7 +50,7 @@ class _Stage:
     def rate(self) -> str:
         elapsed_s = max(time.monotonic() - self.started_s, 1e-9)
         if self.audio_us:
-            return f"{self.audio_us / 3.6e9 / elapsed_s:.4f} audio hours/s"
+            return f"{self.audio_us / 3.6e9 / elapsed_s:.2g} audio hours/s"
         return f"{self.done / elapsed_s:.1f} {self.unit}/s"
 
 
