@@ -16,6 +16,9 @@ from typing import IO, Any, Protocol
 
 from inkplex_data.errors import StoreCorruptError, StoreError
 
+RESTORE = "Restore the file from a copy, or delete its shard folder and run the build again."
+"""What to do about a damaged or missing file of a shard."""
+
 
 def check_key(key: str, *, where: str) -> str:
     """`key` itself, if it is a plain relative path that stays below its root.

@@ -16,12 +16,9 @@ from crc32c import crc32c
 
 from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.store.documents import dump_json
-from inkplex_data.store.files import Files
+from inkplex_data.store.files import RESTORE, Files
 from inkplex_data.store.format import FRAME_CHUNK
-from inkplex_data.store.zarrmeta import GROUP, ZSTD_LEVEL, frame_array_document, parse_array
-
-CRC_BYTES = 4
-RESTORE = "Restore the file from a copy, or delete its shard folder and run the build again."
+from inkplex_data.store.zarrmeta import CRC_BYTES, GROUP, ZSTD_LEVEL, frame_array_document, parse_array
 
 
 def chunk_key(array: str, chunk: int, ndim: int) -> str:

@@ -99,11 +99,12 @@ def _scan_rows(
         shards, offsets, counts = (owners[name].to_list() for name in ("shard", offset, count))
         names = [name for name in columns if name != own_id]
         for first, last in row_batches(shards, offsets, counts, limit=ROWS_PER_BATCH):
-            part = pl.DataFrame(_repeat(owners[own_id], counts, first, last))
+            rows = sum(counts[first:last])
+            part = pl.DataFrame()
             if names:
-                reader = store.table(kind, shards[first], table)
-                rows = reader.read(offsets[first], part.height, columns=names)
-                part = part.hstack(rows).select(columns)
+                part = store.table(kind, shards[first], table).read(offsets[first], rows, columns=names)
+            if own_id in columns or not names:
+                part = part.insert_column(0, _repeat(owners[own_id], counts, first, last))
             yield part
 
     return _source(schema, read)

@@ -19,9 +19,9 @@ from crc32c import crc32c
 from inkplex_data.errors import UsageError
 from inkplex_data.store.documents import dump_json
 from inkplex_data.store.format import STATE_ROWS, STATES_INNER_ROWS, STATES_SHARD_ROWS
-from inkplex_data.store.states_plan import CRC_BYTES, MISSING, StatesGeometry, shard_key
+from inkplex_data.store.states_plan import MISSING, StatesGeometry, shard_key
 from inkplex_data.store.states_read import StatesReader, open_states
-from inkplex_data.store.zarrmeta import states_document
+from inkplex_data.store.zarrmeta import CRC_BYTES, states_document
 
 __all__ = ["StatesReader", "StatesWriter", "as_bits", "open_states"]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inkplex_data.store.zarrmeta import ArrayMeta
+from inkplex_data.store.zarrmeta import CRC_BYTES, ArrayMeta
 
-CRC_BYTES = 4
 INDEX_ENTRY_BYTES = 16
 MISSING = 2**64 - 1
 """Both fields of an index entry whose chunk was never written."""

@@ -14,18 +14,16 @@ import numpy as np
 from crc32c import crc32c
 
 from inkplex_data.errors import StoreCorruptError, UsageError
-from inkplex_data.store.files import Files, LocalFiles
+from inkplex_data.store.files import RESTORE, Files, LocalFiles
 from inkplex_data.store.states_plan import (
-    CRC_BYTES,
     MISSING,
     ChunkRead,
     StatesGeometry,
     plan_reads,
     shard_key,
 )
-from inkplex_data.store.zarrmeta import parse_array
+from inkplex_data.store.zarrmeta import CRC_BYTES, parse_array
 
-RESTORE = "Restore the file from a copy, or delete its shard folder and run the build again."
 REMOTE_CHUNKS = 8
 """Inner chunks fetched together from a remote store: 12 MB at the full width."""
 

@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from inkplex_data.errors import StoreCorruptError, UsageError
-from inkplex_data.store.files import Files
+from inkplex_data.store.files import RESTORE, Files
 
 Schema = Mapping[str, pl.DataType]
 _COMPAT = pl.CompatLevel.oldest()
-RESTORE = "Restore the file from a copy, or delete its shard folder and run the build again."
 
 
 def fit(table: pl.DataFrame, schema: Schema, *, what: str) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from inkplex_data.errors import StoreCorruptError
-from inkplex_data.store.files import Files
+from inkplex_data.store.files import RESTORE, Files
 from inkplex_data.store.format import (
     CALLS,
     FRAME_CHUNK,
@@ -27,7 +27,7 @@ from inkplex_data.store.format import (
 from inkplex_data.store.frame_arrays import FrameArrayReader
 from inkplex_data.store.publish import ShardInfo
 from inkplex_data.store.shard import CALL_ARRAYS, PREFIX_ARRAYS
-from inkplex_data.store.states_read import RESTORE, StatesReader
+from inkplex_data.store.states_read import StatesReader
 from inkplex_data.store.tables import Schema, TableReader
 
 BLOCK_BYTES: Final = 8 * 2**20

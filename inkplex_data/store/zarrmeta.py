@@ -17,6 +17,8 @@ from inkplex_data.errors import StoreCorruptError
 from inkplex_data.store.documents import parse_json
 
 ZSTD_LEVEL = 3
+CRC_BYTES = 4
+"""A chunk or index is followed by its CRC32C, little-endian."""
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 _BYTES_U8 = {"name": "bytes"}
 _CRC32C = {"name": "crc32c"}
