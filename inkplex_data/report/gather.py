@@ -1,0 +1,152 @@
+"""Views and summaries from an opened store. The only part of the reports that knows of stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from inkplex_data.errors import InkplexError
+from inkplex_data.report.html import render_page
+from inkplex_data.report.summary import StoreSummary, summarise
+from inkplex_data.report.view import CallView, Mark, PrefixSummary
+from inkplex_data.store.format import WINDOW
+from inkplex_data.store.publish import read_shard
+
+if TYPE_CHECKING:
+    from inkplex_data.store.reader import Store
+
+
+def call_view(store: Store, call_id: str, *, audio_root: Path | None = None) -> CallView:
+    """The view of one call.
+
+    A store holds no waveform: `audio_root`, the corpus folder, lets the levels be measured from the
+    source audio. Where that is gone, unreadable or of another length, the levels are None.
+    """
+    call = store.call(call_id)
+    row = call.row
+    agent_db, caller_db = (None, None) if audio_root is None else _levels(row, audio_root, call.frames)
+    start = row.get("response_start_frame")
+    return CallView(
+        call_id=call_id,
+        ids=call.text,
+        roles=call.role,
+        spelled=_spelled(store.pieces(), call.words, call.text),
+        mask=call.mask,
+        words=call.words,
+        agent_db=agent_db,
+        caller_db=caller_db,
+        prefix=_prefix(store, row),
+        tokens=None if call.recording_id is None else call.tokens,
+        recording_starts_at_us=call.recording_starts_at_us or 0,
+        window=_setting(store.description, ("memory", "window"), WINDOW),
+        main_speaker=_setting(store.description, ("text", "main_speaker"), "SPEAKER_MAIN"),
+        marks=() if start is None else (Mark(int(start), "response"),),
+        facts=_facts(row),
+    )
+
+
+def store_summary(store: Store) -> StoreSummary:
+    """The summary of a store at its snapshot; bytes are counted from the shards' own listings."""
+    return summarise(
+        store.root,
+        calls=store.calls().collect(),
+        problems=store.problems().collect(),
+        recordings=store.recordings().collect(),
+        prefixes=store.prefixes().collect(),
+        description=store.description,
+        bytes_by_part=_bytes_by_part(store),
+        complete=store.complete,
+    )
+
+
+def report_page(store: Store, *, draw: int = 20, audio_root: Path | None = None) -> Iterator[str]:
+    """The report of a store as pieces of one HTML page; the first `draw` calls are drawn."""
+    calls = store.calls().collect()
+    views = (call_view(store, call_id, audio_root=audio_root) for call_id in calls["call_id"].head(draw))
+    return render_page(store_summary(store), calls, views)
+
+
+def _bytes_by_part(store: Store) -> dict[str, int]:
+    """Bytes by kind of shard, from each `shard.json`."""
+    sizes: dict[str, int] = {}
+    for ref in store.snapshot.shards:
+        info = read_shard(store.files, ref.kind, ref.shard)
+        if info is not None:
+            sizes[ref.kind] = sizes.get(ref.kind, 0) + info.size_bytes
+    return sizes
+
+
+def _levels(
+    row: Mapping[str, Any], audio_root: Path, frames: int
+) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    from inkplex_data.audio.call import resolve_channels
+    from inkplex_data.audio.levels import frame_energy_db
+
+    try:
+        audio = resolve_channels(_source(row["source"], audio_root), None)
+        agent, caller = (frame_energy_db(audio.stream(side)) for side in ("agent", "caller"))  # type: ignore[arg-type]
+    except (InkplexError, OSError, ValueError):
+        return None, None
+    return (agent, caller) if len(agent) == len(caller) == frames else (None, None)
+
+
+def _source(source: str, root: Path) -> Any:
+    """The `source` column as paths: one file, or JSON that names a file for each side."""
+    try:
+        sides = json.loads(source)
+    except json.JSONDecodeError:
+        sides = None
+    if isinstance(sides, dict):
+        return {side: root / str(path) for side, path in sides.items()}
+    return root / source
+
+
+def _spelled(pieces: pl.Series | None, words: pl.DataFrame, ids: NDArray[np.int32]) -> dict[int, str]:
+    """The pieces that the call has, in its stream or lost from it."""
+    if pieces is None:
+        return {}
+    used = set(words["pieces"].explode().drop_nulls().to_list()) | set(ids.tolist())
+    return {piece: pieces[piece] for piece in used if 0 <= piece < len(pieces)}
+
+
+def _prefix(store: Store, row: Mapping[str, Any]) -> PrefixSummary | None:
+    if row["prefix_id"] is None:
+        return None
+    found = store.prefixes().filter(pl.col("prefix_id") == row["prefix_id"]).collect()
+    if not found.height:
+        return None
+    prefix = found.row(0, named=True)
+    return PrefixSummary(
+        prefix["frames"], prefix["voice"], prefix["role"], prefix["voice_frames"], prefix["role_pieces"]
+    )
+
+
+def _facts(row: Mapping[str, Any]) -> dict[str, str]:
+    facts = {
+        "split": row["split"],
+        "family": row["family"],
+        "voice": row["voice"],
+        "recording": row["recording_id"],
+    }
+    if row["recording_id"] is not None:
+        facts["begins at"] = f"{(row['recording_starts_at_us'] or 0) / 1e6:.2f} s of it"
+        facts["versions"] = f"{row['versions']:,}"
+        facts["wrong memory"] = row["wrong_memory_of"]
+    facts["words"] = f"{row['words']:,}"
+    facts["pad"] = f"{row['pad_fraction']:.0%}" if row["pad_fraction"] is not None else None
+    lost = [f"{row[name]} {name.split('_')[0]}" for name in ("words_dropped", "pieces_dropped") if row[name]]
+    facts["dropped"] = ", ".join(lost) or None
+    return {name: str(value) for name, value in facts.items() if value is not None}
+
+
+def _setting(description: Mapping[str, Any], path: tuple[str, ...], default: Any) -> Any:
+    value: Any = description.get("configuration") or {}
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return default if value is None else value

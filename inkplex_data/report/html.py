@@ -1,0 +1,186 @@
+"""A store as one HTML page that needs nothing else: no script, no font, no link to anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from importlib.resources import files
+
+import polars as pl
+
+from inkplex_data.clock import US_PER_S
+from inkplex_data.report.summary import StoreSummary
+from inkplex_data.report.svg import timeline_svg
+from inkplex_data.report.tables import byte_count, percent, summary_facts
+from inkplex_data.report.view import CallView
+from inkplex_data.report.words import plain
+
+LISTED = 1_000
+"""Calls in the table; a page of more would not be read."""
+
+
+def render_page(
+    summary: StoreSummary, calls: pl.DataFrame, views: Iterable[CallView], *, listed: int = LISTED
+) -> Iterator[str]:
+    """The page in pieces, so that only one drawn call is in memory. `calls` in the form `format.CALLS`.
+
+    Every text of the store is escaped; what cannot be printed is replaced.
+    """
+    style = files("inkplex_data.report").joinpath("style.css").read_text(encoding="utf-8")
+    title = _text(summary.title)
+    yield (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body><main>\n"
+        f'<h1>{title}</h1><p class="dim">Calls on the Mimi grid, 12.5 frames a second.</p>\n'
+    )
+    yield from (f'<p class="warning">{_text(warning)}</p>\n' for warning in summary.warnings)
+    yield _tiles(summary)
+    yield _facts(summary_facts(summary))
+    yield "<h2>Splits</h2>\n" + _splits(summary)
+    yield "<h2>Problems</h2>\n" + _problems(summary)
+    drawn: list[str] = []
+    timelines = iter(views)
+    yield "<h2>Timelines</h2>\n" + _KEY
+    for view in timelines:
+        yield _call(view, opened=not drawn)
+        drawn.append(view.call_id)
+    yield "<h2>Calls</h2>\n" + _calls(calls, set(drawn), listed)
+    yield "</main></body></html>\n"
+
+
+_KEY = (
+    '<p class="dim">Bars are the level of a channel, blocks the text stream (tall: first piece of a word, low: later '
+    "piece, thin line: end of padding). Red ground carries no loss, red words have pieces that found no place. Below, "
+    "tokens of the recording as frames first see them, and the size of the memory. Hold the pointer over anything."
+    "</p>\n"
+)
+
+
+def _tiles(summary: StoreSummary) -> str:
+    tiles = [
+        (f"{summary.calls:,}", "calls"),
+        (f"{summary.hours:,.2f} h", "of audio"),
+        (f"{summary.tokens:,}", "tokens recorded"),
+        (percent(summary.pad_fraction), "PAD and EPAD"),
+        (f"{summary.refused:,}", "calls refused"),
+    ]
+    if summary.bytes_by_part:
+        tiles.append((byte_count(sum(summary.bytes_by_part.values())), "on disk"))
+    inner = "".join(
+        f'<div class="tile"><b>{_text(value)}</b><span>{name}</span></div>' for value, name in tiles
+    )
+    return f'<div class="tiles">{inner}</div>\n'
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    inner = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts)
+    return f'<dl class="facts">{inner}</dl>\n'
+
+
+def _chips(facts: Iterable[tuple[str, str]]) -> str:
+    inner = "".join(f"<span><span>{_text(name)}</span>{_text(value)}</span>" for name, value in facts)
+    return f'<div class="chips">{inner}</div>\n'
+
+
+def _splits(summary: StoreSummary) -> str:
+    rows = [
+        [
+            _text(row["split"]),
+            f"{row['calls']:,}",
+            f"{row['families']:,}",
+            f"{row['hours']:,.3f}",
+            f"{row['with_memory']:,}",
+        ]
+        for row in summary.splits.iter_rows(named=True)
+    ]
+    return _table(["split", "#calls", "#families", "#hours", "#with memory"], rows)
+
+
+def _problems(summary: StoreSummary) -> str:
+    if not summary.problems.height:
+        return "<p>None.</p>\n"
+    rows = []
+    for row in summary.problems.iter_rows(named=True):
+        severity = row["severity"] if row["severity"] in ("error", "repair", "info") else "info"
+        remedy = f' <span class="dim">{_text(row["remedy"])}</span>' if row["remedy"] else ""
+        rows.append(
+            [
+                f'<span class="code {severity}">{_text(row["code"])}</span>',
+                f'<span class="{severity}">{_text(row["severity"])}</span>',
+                f"{row['calls']:,}",
+                f"{row['count']:,}",
+                f'{_text(row["meaning"] or "")}{remedy}<br><span class="dim">e.g. {_text(row["example"] or "")}</span>',
+            ]
+        )
+    return _table(["problem", "severity", "#calls", "#count", "what it means"], rows)
+
+
+def _calls(calls: pl.DataFrame, drawn: set[str], listed: int) -> str:
+    rows = []
+    for row in calls.head(listed).iter_rows(named=True):
+        name = _text(row["call_id"])
+        rows.append(
+            [
+                f'<a href="#{_anchor(row["call_id"])}">{name}</a>' if row["call_id"] in drawn else name,
+                _text(row["split"] or "–"),
+                _text(row["family"] or "–"),
+                _text(row["voice"] or "–"),
+                f"{row['duration_us'] / US_PER_S:,.1f} s",
+                f"{row['words']:,}",
+                percent(row["pad_fraction"]),
+                f"{row['pieces_dropped'] or 0:,}",
+                _text(row["recording_id"] or "–"),
+                f"{row['versions']:,}",
+            ]
+        )
+    headings = [
+        "call",
+        "split",
+        "family",
+        "voice",
+        "#length",
+        "#words",
+        "#PAD",
+        "#dropped",
+        "recording",
+        "#versions",
+    ]
+    more = calls.height - listed
+    return _table(headings, rows) + (f'<p class="dim">and {more:,} more calls</p>\n' if more > 0 else "")
+
+
+def _call(view: CallView, *, opened: bool) -> str:
+    seconds = f"{view.frames * 0.08:.1f} s"
+    return (
+        f'<details id="{_anchor(view.call_id)}"{" open" if opened else ""}><summary>{_text(view.call_id)} '
+        f'<span class="dim">{seconds}, {view.frames:,} frames</span></summary><div>\n'
+        f'{_chips(view.facts.items())}<div class="scroll">{timeline_svg(view)}</div></div></details>\n'
+    )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """`rows` are HTML already; columns whose heading begins with # are numbers."""
+    numbers = [heading.startswith("#") for heading in headings]
+    styles = [' class="number"' if number else "" for number in numbers]
+    head = "".join(
+        f"<th{style}>{_text(name.removeprefix('#'))}</th>"
+        for name, style in zip(headings, styles, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{style}>{cell}</td>" for cell, style in zip(row, styles, strict=True))
+        + "</tr>\n"
+        for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
+
+
+def _anchor(call_id: str) -> str:
+    """An id without spaces or quotes, the same for the same call."""
+    return "call-" + call_id.encode("utf-8", "replace").hex()
+
+
+def _text(text: str) -> str:
+    return escape(plain(text))
