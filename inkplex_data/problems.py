@@ -182,6 +182,24 @@ CODES: dict[str, Code] = {
         "The transcript has segments, but no word has a time.",
         "Time its words with `inkplex-data align`.",
     ),
+    "words-speakers-only": Code(
+        "words",
+        "error",
+        "The file says who speaks when, and has no words.",
+        "Give it to `inkplex-data diarize`, and the words in a file of their own.",
+    ),
+    "words-clock-offset": Code(
+        "words",
+        "info",
+        "The two sides were recorded on clocks that began at different times; words are on the shared one.",
+        "Where each side is a file of its own, check that both files begin at the same moment.",
+    ),
+    "words-clock-unsteady": Code(
+        "words",
+        "info",
+        "The distance between a side's own clock and the shared one changes within the call.",
+        "Check the words of that side against its audio.",
+    ),
     "words-not-utf8": Code(
         "words",
         "repair",
@@ -325,7 +343,7 @@ CODES: dict[str, Code] = {
         "interleave",
         "error",
         "No word of the agent is in the text stream.",
-        "Check the words' times and speaker labels, or build with `--words none` if this is meant.",
+        "Check the words' times, name the agent's label with `words.agent`, or build with `--words none` if this is meant.",
     ),
     # prefix
     "prefix-too-long": Code(
@@ -541,13 +559,14 @@ class Problem:
 
 
 def without_root(problem: Problem, root: Path) -> Problem:
-    """`problem` with paths inside `root` made relative to it: a store says nothing of the machine that built it."""
-    spellings = sorted(
-        {f"{root}{os.sep}", f"{root.absolute()}{os.sep}", f"{root.resolve()}{os.sep}"}, key=len, reverse=True
-    )
-    item, message = problem.item, problem.message
-    for spelling in spellings:
-        item, message = item.replace(spelling, ""), message.replace(spelling, "")
+    """`problem` on one line, with paths inside `root` relative to it: a store tells nothing of its machine."""
+    item, message = problem.item, " ".join(problem.message.split())
+    for spelling in sorted({str(root), str(root.absolute()), str(root.resolve())}, key=len, reverse=True):
+        if spelling not in (".", os.sep):
+            item, message = (
+                text.replace(f"{spelling}{os.sep}", "").replace(spelling, "the corpus folder")
+                for text in (item, message)
+            )
     return replace(problem, item=item, message=message)
 
 

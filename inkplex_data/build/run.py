@@ -9,6 +9,7 @@ import dataclasses
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,9 +25,10 @@ from inkplex_data.build.target import Target, members_stamp, open_target, refuse
 from inkplex_data.build.work import BuildPlan, make_plan
 from inkplex_data.build.write import write_call_shard, write_prefixes, write_recordings
 from inkplex_data.config import Recipe
-from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.read import read_corpus
 from inkplex_data.errors import CorpusError
+from inkplex_data.problems import Problem
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.snapshot import publish_snapshot
 
@@ -66,7 +68,7 @@ def build_store(
             _empty(store)
         target = open_target(store, recipe)
         refusals = Refusals(root or found.root)
-        refusals.extend(found.problems)
+        refusals.extend(_own_names(found))
         entries = target.unpublished(found.entries, add=add)
         executor = make_executor(workers=workers, scheduler=scheduler)
         with _closing(executor):
@@ -230,6 +232,17 @@ class _Shards:
         )
         write_call_shard(self._target, shard, planned, built, refused)
         self.published += [job.entry.call_id for job in built]
+
+
+def _own_names(corpus: Corpus) -> list[Problem]:
+    """The problems of the listing. A second call of an id that is taken gets a name of its own: the first goes on."""
+    taken = {entry.call_id for entry in corpus.entries}
+    return [
+        replace(problem, call_id=f"{problem.call_id} ({problem.item or 'again'})")
+        if problem.severity == "error" and problem.call_id in taken
+        else problem
+        for problem in corpus.problems
+    ]
 
 
 def tool_versions() -> dict[str, str]:
