@@ -1,0 +1,116 @@
+"""Readers of recorded agent traces, one module a format, found by content. A new format is a new file here.
+
+The module sets `FORMAT = TraceFormat(…)`; nothing else needs to know of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from inkplex_data.corpus.jsontext import JsonFault, parse_json, read_bounded
+from inkplex_data.corpus.traces.base import Dialogue, Found, Message, Part, ToolCall, TraceFormat
+from inkplex_data.errors import CallRefused, CorpusError, UsageError
+from inkplex_data.problems import CODES
+
+__all__ = [
+    "Dialogue",
+    "Found",
+    "Message",
+    "Part",
+    "ToolCall",
+    "TraceFile",
+    "TraceFormat",
+    "formats",
+    "read_traces",
+]
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """The dialogues of a file, found and not read yet; `format.parse` reads one, or refuses it.
+
+    `faults` are lines of a JSONL file that are no JSON.
+    """
+
+    path: Path
+    format: TraceFormat
+    found: tuple[Found, ...]
+    faults: tuple[CallRefused, ...] = ()
+
+
+@cache
+def formats() -> tuple[TraceFormat, ...]:
+    """Every format that is known, in the order in which they are asked."""
+    found = []
+    for module in pkgutil.iter_modules(__path__):
+        loaded = importlib.import_module(f"{__name__}.{module.name}")
+        form = getattr(loaded, "FORMAT", None)
+        if isinstance(form, TraceFormat):
+            found.append(form)
+    return tuple(sorted(found, key=lambda form: (-form.priority, form.name)))
+
+
+def read_traces(path: Path, format_name: str | None = None) -> TraceFile:
+    """Find the dialogues of a JSON or JSONL file.
+
+    Raises CorpusError for a file that cannot be read or is of no known format, UsageError for a
+    `format_name` that is not known.
+    """
+    known = [form for form in formats() if format_name in (None, form.name)]
+    if not known:
+        raise UsageError(
+            f"there is no trace format {format_name!r}",
+            next_step="known are " + ", ".join(form.name for form in formats()),
+        )
+    try:
+        data = read_bounded(path).removeprefix(b"\xef\xbb\xbf")
+    except OSError as error:
+        raise CorpusError(f"cannot be read ({error.strerror or error})", where=str(path)) from error
+    documents, faults = _documents(data)
+    for form in known:
+        parts = [(document, place, form.find(document, place)) for document, place in documents]
+        if any(items is not None for _, _, items in parts):
+            # A line of another kind among dialogues is refused by name when it is parsed.
+            found = [
+                item
+                for document, place, items in parts
+                for item in ([Found(document, place)] if items is None else items)
+            ]
+            return TraceFile(path, form, tuple(found), tuple(faults))
+    reason = f"; {faults[0].what}" if faults else ""
+    raise CorpusError(
+        f"holds no dialogue of a known format{reason}",
+        where=str(path),
+        next_step="known are " + ", ".join(form.title for form in known),
+    )
+
+
+def _documents(data: bytes) -> tuple[list[tuple[Any, str]], list[CallRefused]]:
+    """The JSON values of a file with their places: one, or one a line."""
+    try:
+        return [(parse_json(data), "")], []
+    except JsonFault as whole:
+        fault = _not_json(str(whole), "")
+    documents, faults = [], []
+    for number, line in _lines(data):
+        try:
+            documents.append((parse_json(line), f"line {number}: "))
+        except JsonFault as error:
+            faults.append(_not_json(str(error), f"line {number}: "))
+    return (documents, faults) if documents else ([], [fault])
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+def _not_json(what: str, place: str) -> CallRefused:
+    return CallRefused("trace-message", f"{place}{what}", next_step=CODES["trace-message"].remedy)

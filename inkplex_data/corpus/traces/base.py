@@ -1,0 +1,133 @@
+"""What a trace reader gets and gives: dialogues of messages, whatever the file called them.
+
+Each format is one module beside this one that sets `FORMAT`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+
+from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.faults import short
+from inkplex_data.errors import CallRefused
+from inkplex_data.problems import CODES
+
+Role = Literal["system", "user", "assistant", "tool", "other"]
+Media = Literal["audio", "image"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECONDS: Final = 100_000_000_000
+"""Numbers from here on are milliseconds since 1970: as seconds they would lie past the year 5000."""
+_NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a message's content: text, or one picture or sound, of which the trace keeps no pixels."""
+
+    text: str = ""
+    media: Media | None = None
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool. `arguments` is JSON text where the trace has an object, else its text as it stands."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message. `name` is the tool of a result, or what an unknown role was called.
+
+    `at_us` is the recorded moment at which it was complete, None where the trace has none.
+    `place` is its JSON pointer, for messages.
+    """
+
+    role: Role
+    place: str
+    parts: tuple[Part, ...] = ()
+    thinking: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    name: str = ""
+    call_id: str = ""
+    at_us: int | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """One recorded task session as messages. `tools` are the declarations that the model was given."""
+
+    messages: tuple[Message, ...]
+    place: str
+    tools: tuple[dict[str, Any], ...] = ()
+    details: dict[str, str | int | float | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A dialogue that was found in a file and not read yet. `id` is its own name, "" where it has none."""
+
+    data: Any
+    place: str
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class TraceFormat:
+    """One format. `find` lists the dialogues of a document, None where it is of another format."""
+
+    name: str
+    title: str
+    find: Callable[[Any, str], Iterator[Found] | None]
+    parse: Callable[[Found], Dialogue]
+    priority: int = 0
+
+
+def bad_message(place: str, rule: str, value: object = None) -> CallRefused:
+    """The refusal of a dialogue because of what stands at `place`."""
+    got = "" if value is None else f" (got {short(value)})"
+    return CallRefused(
+        "trace-message", f"{place or '/'} {rule}{got}", next_step=CODES["trace-message"].remedy
+    )
+
+
+def own_id(data: dict[str, Any], *names: str) -> str:
+    """The first of `names` in `data` that holds a name or number, "" where none does."""
+    for name in names:
+        value = data.get(name)
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
+            return str(value)
+    return ""
+
+
+def time_us(value: object, place: str) -> int:
+    """A time of a trace in µs: seconds, milliseconds since 1970, or ISO 8601 (UTC where it says no zone).
+
+    Raises CallRefused with code trace-time.
+    """
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            us = seconds_to_us(value)
+            return us // 1000 if abs(value) >= _MILLISECONDS else us
+        if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+            us = seconds_to_us(value.strip())
+            return us // 1000 if abs(us) >= _MILLISECONDS * 1_000_000 else us
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value.strip())
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return (moment - _EPOCH) // timedelta(microseconds=1)
+        raise ValueError(f"{value!r} is no time")
+    except (ValueError, OverflowError) as error:
+        what = f"{place} must be seconds, milliseconds since 1970 or an ISO 8601 time (got {short(value)})"
+        raise CallRefused("trace-time", what, next_step=CODES["trace-time"].remedy) from error
