@@ -44,6 +44,10 @@ class WordsConfig(Section):
         "given",
         description="given: the transcript beside the audio; whisper: aligned now where none is given; none: no text stream",
     )
+    agent: str | None = Field(
+        None,
+        description="label or channel number of the agent in transcripts; null: what the format says (a role, else the agent's channel)",
+    )
 
 
 class TextConfig(Section):

@@ -17,7 +17,7 @@ from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.sidecar import Sidecar, read_sidecar
-from inkplex_data.corpus.transcripts import load_words
+from inkplex_data.corpus.transcripts import SpeakerRule, load_words
 from inkplex_data.corpus.words import RawWord, TimedWord, main_speaker_faults, repair_words
 from inkplex_data.problems import Problem, ProblemLog, without_root
 
@@ -125,7 +125,9 @@ def read_words(
         return [], conditions
     words: list[TimedWord] = []
     if entry.words is not None:
-        words, transcript = load_words(entry.words, duration_us=duration_us, log=log)
+        words, transcript = load_words(
+            entry.words, duration_us=duration_us, log=log, rule=speaker_rule(entry, recipe)
+        )
         conditions = conditions if conditions is not None else transcript.text_conditions
     elif sidecar is not None and sidecar.words is not None:
         raw = [
@@ -138,6 +140,12 @@ def read_words(
     for fault in main_speaker_faults(words, recipe.text.main_speaker):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
     return words, conditions
+
+
+def speaker_rule(entry: CallEntry, recipe: Recipe) -> SpeakerRule:
+    """Which label of the call's transcript is the agent's: a channel's label goes with the channel."""
+    channel = entry.channels.agent if entry.channels is not None else 0
+    return SpeakerRule(agent=recipe.words.agent, agent_channel=channel, main=recipe.text.main_speaker)
 
 
 def scanned_words(folder: Path) -> list[TimedWord]:

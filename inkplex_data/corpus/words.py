@@ -16,6 +16,9 @@ from inkplex_data.problems import ProblemLog
 SPEAKER_MAIN = "SPEAKER_MAIN"
 """Label of the agent in the Moshi layout."""
 
+SPEAKER_CALLER = "SPEAKER_CALLER"
+"""Label given to the other side's words where a transcript's labels are mapped."""
+
 SPEAKER_UNKNOWN = "SPEAKER_UNKNOWN"
 """Label of a word that has none in a transcript whose other words have one."""
 

@@ -1,6 +1,6 @@
 """Readers of word timings, one module a format, found by content. A new format is a new file here.
 
-The module sets `FORMAT = TranscriptFormat(…)`; nothing else needs to know of it.
+The module sets `FORMAT = TranscriptFormat(…)`, or a tuple of them; nothing else needs to know of it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ from functools import cache
 from pathlib import Path
 
 from inkplex_data.corpus.jsontext import read_bounded
-from inkplex_data.corpus.transcripts.base import NOT_JSON, Content, Transcript, TranscriptFormat
+from inkplex_data.corpus.transcripts.base import NOT_JSON, Content, Segment, Transcript, TranscriptFormat
+from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE, SpeakerRule, map_speakers
 from inkplex_data.corpus.words import TimedWord, repair_words
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.problems import ProblemLog
 
 __all__ = [
     "Content",
+    "Segment",
+    "SpeakerRule",
     "Transcript",
     "TranscriptFormat",
     "detect",
     "formats",
     "load_words",
+    "map_speakers",
+    "read_segments",
     "read_transcript",
     "word_suffixes",
 ]
@@ -31,12 +36,11 @@ __all__ = [
 @cache
 def formats() -> tuple[TranscriptFormat, ...]:
     """Every format that is known, in the order in which they are asked."""
-    found = []
+    found: list[TranscriptFormat] = []
     for module in pkgutil.iter_modules(__path__):
         loaded = importlib.import_module(f"{__name__}.{module.name}")
-        form = getattr(loaded, "FORMAT", None)
-        if isinstance(form, TranscriptFormat):
-            found.append(form)
+        given = getattr(loaded, "FORMAT", ())
+        found += [given] if isinstance(given, TranscriptFormat) else given
     return tuple(sorted(found, key=lambda form: (-form.priority, form.name)))
 
 
@@ -53,11 +57,32 @@ def detect(content: Content) -> TranscriptFormat | None:
 
 
 def read_transcript(path: Path, format_name: str | None = None) -> Transcript:
-    """The words of a transcript, untouched.
+    """The words of a transcript, untouched, with the speaker labels of the file.
 
-    Raises CallRefused with code words-unreadable, words-unknown-format or words-no-word-times, and
-    UsageError for a `format_name` that is not known.
+    Raises CallRefused with code words-unreadable, words-unknown-format, words-no-word-times or
+    words-speakers-only, and UsageError for a `format_name` that is not known.
     """
+    form, content = _opened(path, format_name)
+    transcript = form.parse(content)
+    if content.replaced:
+        transcript.notes.append(
+            ("words-not-utf8", f"{path.name}: {content.replaced} undecodable bytes or sequences")
+        )
+    return transcript
+
+
+def read_segments(path: Path, format_name: str | None = None) -> list[Segment]:
+    """The stretches with times of a file that has no word times: captions, utterances, speaker turns.
+
+    Raises CallRefused as `read_transcript` does; also words-unreadable where the format has no segments.
+    """
+    form, content = _opened(path, format_name)
+    if form.segments is None:
+        raise CallRefused("words-unreadable", f"{form.title} has no segments to time", where=str(path))
+    return form.segments(content)
+
+
+def _opened(path: Path, format_name: str | None) -> tuple[TranscriptFormat, Content]:
     try:
         content = Content(path, read_bounded(path))
     except (OSError, CorpusError) as error:
@@ -73,22 +98,22 @@ def read_transcript(path: Path, format_name: str | None = None) -> Transcript:
             where=str(path),
             next_step=f"known are {known}",
         )
-    transcript = form.parse(content)
-    if content.replaced:
-        transcript.notes.append(
-            ("words-not-utf8", f"{path.name}: {content.replaced} undecodable bytes or sequences")
-        )
-    return transcript
+    return form, content
 
 
 def load_words(
-    path: Path, *, duration_us: int, log: ProblemLog, format_name: str | None = None
+    path: Path,
+    *,
+    duration_us: int,
+    log: ProblemLog,
+    format_name: str | None = None,
+    rule: SpeakerRule = DEFAULT_RULE,
 ) -> tuple[list[TimedWord], Transcript]:
-    """Read and repair in one go: the timed words, and the transcript they come from.
+    """Read, map and repair in one go: the timed words of agent and caller, and the transcript they come from.
 
     Raises CallRefused as `read_transcript` does, and under `log.strict` for the first repair.
     """
-    transcript = read_transcript(path, format_name)
+    transcript = map_speakers(read_transcript(path, format_name), rule)
     for code, message in transcript.notes:
         log.add(code, message)
     words = repair_words(

@@ -6,7 +6,8 @@ import codecs
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +64,24 @@ class Content:
         return self._parsed[1]
 
     @cached_property
+    def objects(self) -> list[dict[str, Any]]:
+        """The JSON objects of the file: one, those of a list, or one a line, as streaming services log them.
+
+        Empty where the file holds anything else.
+        """
+        found = self.json
+        if found is NOT_JSON and self.text.lstrip().startswith("{"):
+            try:
+                found = [json.loads(line) for line in self.text.splitlines() if line.strip()]
+            except (ValueError, RecursionError):
+                return []
+        if isinstance(found, dict):
+            return [found]
+        if isinstance(found, list) and all(isinstance(part, dict) for part in found):
+            return found
+        return []
+
+    @cached_property
     def _parsed(self) -> tuple[Any, str]:
         try:
             return json.loads(self.text), ""
@@ -76,7 +95,10 @@ class Transcript:
 
     `method` goes into the words table: how the times were made, where the file says so, else its format.
     `channels` are the speaker labels that stand for audio channels, by channel index, in formats that
-    have such. `notes` are (code, message) pairs about the whole file, for the call's problem log.
+    have such; `agent` is the label that the file itself calls the agent. `clock_offsets_us` says by how
+    much each label's own recording began after the clock that the words are on, where that is known;
+    the words have been put on the common clock. `notes` are (code, message) pairs about the whole file,
+    for the call's problem log.
     """
 
     words: list[RawWord]
@@ -85,6 +107,8 @@ class Transcript:
     method: str = ""
     text_conditions: dict[str, Any] | None = None
     channels: dict[int, str] = field(default_factory=dict)
+    agent: str | None = None
+    clock_offsets_us: dict[str, int] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -94,10 +118,25 @@ class Transcript:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """A stretch of speech with one pair of times: a caption, an utterance, or a turn without text.
+
+    Times are seconds as the file gives them; `speaker` is empty where the file names none.
+    """
+
+    text: str
+    start_s: float
+    end_s: float
+    speaker: str
+    item: str
+
+
+@dataclass(frozen=True)
 class TranscriptFormat:
     """One format. `detect` looks at content only; higher `priority` is asked first.
 
     `suffixes` are file name endings under which a word file of this format may lie beside its audio.
+    `segments` reads what has times in a file without word times; `parse` refuses such a file.
     """
 
     name: str
@@ -106,10 +145,21 @@ class TranscriptFormat:
     detect: Callable[[Content], bool]
     parse: Callable[[Content], Transcript]
     priority: int = 0
+    segments: Callable[[Content], list[Segment]] | None = None
 
 
 def unreadable(content: Content, what: str) -> CallRefused:
     return CallRefused("words-unreadable", what, where=str(content.path))
+
+
+def untimed(content: Content, what: str) -> CallRefused:
+    """The refusal of a transcript that has text, and times for stretches of it only."""
+    return CallRefused(
+        "words-no-word-times",
+        what,
+        where=str(content.path),
+        next_step="time its words with `inkplex-data align`",
+    )
 
 
 def malformed(entry: object, item: str, fault: str) -> RawWord:
@@ -147,10 +197,47 @@ def word_from_object(
 
 
 def as_confidence(value: object) -> float | None:
-    """A finite confidence within [0, 1], else None."""
+    """A finite confidence within [0, 1], else None. Services that write numbers as text are understood."""
+    value = as_number(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if math.isfinite(value) and 0 <= value <= 1 else None
+
+
+def as_number(value: object) -> object:
+    """The number that a text spells, where a format writes its numbers as text; anything else unchanged."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def scaled(value: object, per_second: int) -> object:
+    """Seconds of a count of milliseconds or ticks; what is no number is left for the repair to report."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return value
+    # Exact: 4_839 ms are 4.839 s, which value / 1000 gives too, but sums of floats would not.
+    return float(Decimal(repr(value)) / per_second)
+
+
+def span(start: object, length: object, per_second: int = 1) -> tuple[object, object]:
+    """Start and end in seconds of (start, length) in units of 1/`per_second` s, without binary rounding."""
+    start, length = as_number(start), as_number(length)
+    if not _is_finite(start) or not _is_finite(length):
+        return scaled(start, per_second), None
+    first = Decimal(repr(start))
+    return float(first / per_second), float((first + Decimal(repr(length))) / per_second)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def with_punctuation(word: RawWord, mark: str) -> RawWord:
+    """The word with an untimed mark that follows it, in formats that write marks as items of their own."""
+    return replace(word, text=word.text + mark)
 
 
 def label_speakers(words: list[RawWord]) -> list[RawWord]:

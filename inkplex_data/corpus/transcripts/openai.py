@@ -10,6 +10,7 @@ from typing import Any
 
 from inkplex_data.corpus.transcripts.base import (
     Content,
+    Segment,
     Transcript,
     TranscriptFormat,
     label_speakers,
@@ -67,4 +68,18 @@ def _nested(content: Content, document: dict[str, Any]) -> list[RawWord]:
     return words_of_segments(segments, text="word", confidence="probability")
 
 
-FORMAT = TranscriptFormat(NAME, "OpenAI verbose JSON", (".json",), _detect, _parse, priority=-10)
+def _segments(content: Content) -> list[Segment]:
+    segments = content.json.get("segments")
+    return [
+        Segment(part["text"].strip(), float(part["start"]), float(part["end"]), "", f"segments[{number}]")
+        for number, part in enumerate(segments if isinstance(segments, list) else ())
+        if isinstance(part, dict)
+        and isinstance(part.get("text"), str)
+        and part["text"].strip()
+        and all(isinstance(part.get(edge), (int, float)) for edge in ("start", "end"))
+    ]
+
+
+FORMAT = TranscriptFormat(
+    NAME, "OpenAI verbose JSON", (".json",), _detect, _parse, priority=-10, segments=_segments
+)

@@ -1,0 +1,77 @@
+"""CTM, the time-marked words of NIST's scoring tools: `recording channel start duration word [confidence]` a line.
+
+`;;` begins a comment. A file may hold several recordings: the one named like the file is taken. Channels are
+ordered by their names (0, 1 or A, B), and the first one is channel 0.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from pathlib import PurePath
+
+from inkplex_data.corpus.transcripts.base import (
+    NOT_JSON,
+    Content,
+    Transcript,
+    TranscriptFormat,
+    as_confidence,
+    malformed,
+    span,
+    unreadable,
+)
+from inkplex_data.corpus.words import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
+
+NAME = "ctm"
+_FIELDS = 5
+_LOOK_LINES = 20
+
+
+def _lines(content: Content) -> list[tuple[int, list[str]]]:
+    numbered = enumerate(content.text.splitlines(), start=1)
+    return [(number, line.split()) for number, line in numbered if line.strip() and not line.startswith(";;")]
+
+
+def _detect(content: Content) -> bool:
+    lines = [fields for _, fields in _lines(content)[:_LOOK_LINES]]
+    return content.json is NOT_JSON and bool(lines) and all(_is_entry(fields) for fields in lines)
+
+
+def _is_entry(fields: list[str]) -> bool:
+    if len(fields) < _FIELDS or len(fields[1]) > 16:
+        return False
+    try:
+        return Decimal(fields[2]).is_finite() and Decimal(fields[3]) >= 0
+    except InvalidOperation:
+        return fields[2] == "*" == fields[3]  # marks of alternatives
+
+
+def _parse(content: Content) -> Transcript:
+    lines = _lines(content)
+    recordings = list(dict.fromkeys(fields[0] for _, fields in lines))
+    if len(recordings) > 1:
+        own = [name for name in recordings if PurePath(name).stem == content.path.stem]
+        if len(own) != 1:
+            shown = ", ".join(recordings[:5])
+            raise unreadable(content, f"holds {len(recordings)} recordings, none named like it: {shown}")
+        lines = [(number, fields) for number, fields in lines if fields[0] == own[0]]
+    words = [_word(fields, f"line {number}") for number, fields in lines]
+    labels = sorted({word.speaker for word in words if word.fault is None})
+    if len(labels) > 1:
+        return Transcript(words, NAME, content.path, channels=dict(enumerate(labels)))
+    alone = [
+        RawWord(word.text, word.start, word.end, SPEAKER_MAIN, word.confidence, word.item, word.fault)
+        for word in words
+    ]
+    return Transcript(alone, NAME, content.path)
+
+
+def _word(fields: list[str], item: str) -> RawWord:
+    if len(fields) < _FIELDS:
+        return malformed(" ".join(fields), item, f"has {len(fields)} of {_FIELDS} fields")
+    start, end = span(fields[2], fields[3])
+    confidence = as_confidence(fields[5]) if len(fields) > _FIELDS else None
+    label = f"channel {fields[1]}" if fields[1] else SPEAKER_UNKNOWN
+    return RawWord(fields[4], start, end, label, confidence, item)
+
+
+FORMAT = TranscriptFormat(NAME, "CTM", (".ctm",), _detect, _parse, priority=-5)

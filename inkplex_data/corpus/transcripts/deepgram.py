@@ -1,0 +1,108 @@
+"""Deepgram: `{"results": {"channels": [{"alternatives": [{"words": […]}]}]}}`, and the messages of its live
+service, `{"type": "Results", "channel_index": [0, 2], "channel": {"alternatives": […]}, "is_final": true}`,
+as a list or one a line.
+
+`punctuated_word` is the word as it would be written. With `multichannel` each channel is transcribed on its
+own; with `diarize` words have a `speaker`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from inkplex_data.corpus.transcripts.base import (
+    Content,
+    Segment,
+    Transcript,
+    TranscriptFormat,
+    as_confidence,
+    malformed,
+    untimed,
+)
+from inkplex_data.corpus.transcripts.voices import Voice, label_voices
+from inkplex_data.corpus.words import RawWord
+
+NAME = "deepgram"
+
+
+def _results(content: Content) -> dict[str, Any]:
+    document = content.json
+    results = document.get("results") if isinstance(document, dict) else None
+    return results if isinstance(results, dict) else {}
+
+
+def _is_message(part: dict[str, Any]) -> bool:
+    return part.get("type") == "Results" and isinstance(part.get("channel"), dict)
+
+
+def _detect(content: Content) -> bool:
+    if isinstance(_results(content).get("channels"), list):
+        return True
+    return any(_is_message(part) for part in content.objects)
+
+
+def _channels(content: Content) -> Iterator[tuple[str, int, object]]:
+    """Where, channel number and what holds `alternatives`."""
+    channels = _results(content).get("channels")
+    if isinstance(channels, list):
+        for number, channel in enumerate(channels):
+            yield f"results.channels[{number}]", number, channel
+        return
+    for number, message in enumerate(content.objects):
+        # Interim results are heard again, and better, in the final one.
+        if _is_message(message) and message.get("is_final", True):
+            index = message.get("channel_index")
+            channel = index[0] if isinstance(index, list) and index and isinstance(index[0], int) else 0
+            yield f"[{number}].channel", channel, message["channel"]
+
+
+def _parse(content: Content) -> Transcript:
+    words: list[RawWord] = []
+    voices: list[Voice] = []
+    text = ""
+    for where, number, channel in _channels(content):
+        alternatives = channel.get("alternatives") if isinstance(channel, dict) else None
+        best = alternatives[0] if isinstance(alternatives, list) and alternatives else None
+        if not isinstance(best, dict):
+            continue
+        found = best.get("words")
+        text += str(best.get("transcript", ""))
+        for index, word in enumerate(found if isinstance(found, list) else ()):
+            words.append(_word(word, f"{where}.alternatives[0].words[{index}]"))
+            speaker = word.get("speaker") if isinstance(word, dict) else None
+            voices.append(Voice(number, None if speaker is None else str(speaker)))
+    if not words and text.strip():
+        raise untimed(content, "has text, and no word of it has a time")
+    labelled, channels = label_voices(words, voices)
+    return Transcript(labelled, NAME, content.path, channels=channels)
+
+
+def _word(word: object, item: str) -> RawWord:
+    if not isinstance(word, dict):
+        return malformed(word, item, "is not an object")
+    text = word.get("punctuated_word") or word.get("word")
+    if not isinstance(text, str):
+        return malformed(word, item, "has no text in 'word'")
+    return RawWord(text, word.get("start"), word.get("end"), "", as_confidence(word.get("confidence")), item)
+
+
+def _segments(content: Content) -> list[Segment]:
+    utterances = _results(content).get("utterances")
+    found = []
+    for number, part in enumerate(utterances if isinstance(utterances, list) else ()):
+        if not isinstance(part, dict):
+            continue
+        text, start, end = part.get("transcript"), part.get("start"), part.get("end")
+        if isinstance(text, str) and isinstance(start, (int, float)) and isinstance(end, (int, float)):
+            speaker = part.get("speaker")
+            voice = Voice(part.get("channel"), None if speaker is None else str(speaker))
+            found.append(
+                Segment(text, float(start), float(end), voice.label, f"results.utterances[{number}]")
+            )
+    return found
+
+
+FORMAT = TranscriptFormat(
+    NAME, "Deepgram JSON", (".json", ".jsonl"), _detect, _parse, priority=5, segments=_segments
+)

@@ -1,0 +1,132 @@
+"""Google Cloud Speech-to-Text v1 and v2: `{"results": [{"alternatives": [{"words": […]}], "channelTag"?}]}`, bare, or
+in the `response` of a long-running operation.
+
+Times are durations as text ("1.300s") or as seconds and nanos; v2 calls them startOffset and endOffset, and
+leaves a zero out. Channels count from 1. With diarization the last result repeats the words of all before it,
+now with speakers: only those are taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from inkplex_data.corpus.transcripts.base import (
+    Content,
+    Transcript,
+    TranscriptFormat,
+    as_confidence,
+    malformed,
+    untimed,
+)
+from inkplex_data.corpus.transcripts.voices import Voice, label_voices
+from inkplex_data.corpus.words import RawWord
+
+NAME = "google-stt"
+_STARTS = ("startTime", "startOffset", "start_time", "start_offset")
+_ENDS = ("endTime", "endOffset", "end_time", "end_offset")
+
+
+@dataclass(frozen=True)
+class _Result:
+    where: str
+    channel: int | None
+    text: str
+    words: list[Any]
+
+    @property
+    def has_speakers(self) -> bool:
+        return any(_speaker(word) is not None for word in self.words)
+
+
+def _results(content: Content) -> list[Any]:
+    document = content.json
+    if isinstance(document, dict) and isinstance(document.get("response"), dict):
+        document = document["response"]
+    results = document.get("results") if isinstance(document, dict) else None
+    return results if isinstance(results, list) else []
+
+
+def _detect(content: Content) -> bool:
+    return any(
+        isinstance(part, dict) and isinstance(part.get("alternatives"), list) for part in _results(content)
+    )
+
+
+def _read(content: Content) -> list[_Result]:
+    found = []
+    for number, part in enumerate(_results(content)):
+        alternatives = part.get("alternatives") if isinstance(part, dict) else None
+        best = alternatives[0] if isinstance(alternatives, list) and alternatives else None
+        if not isinstance(best, dict):
+            continue
+        channel = part.get("channelTag", part.get("channel_tag"))
+        words = best.get("words")
+        found.append(
+            _Result(
+                f"results[{number}].alternatives[0]",
+                channel if isinstance(channel, int) and channel > 0 else None,
+                str(best.get("transcript", "")),
+                words if isinstance(words, list) else [],
+            )
+        )
+    return found
+
+
+def _parse(content: Content) -> Transcript:
+    results = _read(content)
+    if any(result.has_speakers for result in results):
+        # Per channel: the one result that has the speakers holds the whole of it.
+        whole = {result.channel for result in results if result.has_speakers}
+        results = [result for result in results if result.has_speakers or result.channel not in whole]
+    words: list[RawWord] = []
+    voices: list[Voice] = []
+    for result in results:
+        for index, word in enumerate(result.words):
+            words.append(_word(word, f"{result.where}.words[{index}]"))
+            voices.append(Voice(result.channel, _speaker(word)))
+    if not any(word.fault is None for word in words) and any(result.text.strip() for result in results):
+        raise untimed(content, "has text, and no word of it has a time")
+    labelled, channels = label_voices(words, voices, first_channel=1)
+    return Transcript(labelled, NAME, content.path, channels=channels)
+
+
+def _word(word: object, item: str) -> RawWord:
+    if not isinstance(word, dict) or not isinstance(word.get("word"), str):
+        return malformed(word, item, "has no text in 'word'")
+    timed = any(name in word for name in (*_STARTS, *_ENDS))
+    # A duration of zero may be left out; that of a word without any times may not.
+    start, end = (
+        next((_duration(word[name]) for name in names if name in word), 0 if timed else None)
+        for names in (_STARTS, _ENDS)
+    )
+    # A confidence of 0 means that none was set.
+    confidence = as_confidence(word.get("confidence")) or None
+    return RawWord(word["word"], start, end, "", confidence, item)
+
+
+def _speaker(word: object) -> str | None:
+    tag = None
+    if isinstance(word, dict):
+        tag = next(
+            (word[n] for n in ("speakerLabel", "speaker_label", "speakerTag", "speaker_tag") if word.get(n)),
+            None,
+        )
+    return None if tag is None else str(tag)
+
+
+def _duration(value: object) -> object:
+    """Seconds of "1.300s" or {"seconds": "1", "nanos": 300000000}; anything else as it is."""
+    try:
+        if isinstance(value, str) and value.endswith("s"):
+            return float(Decimal(value[:-1]))
+        if isinstance(value, dict):
+            nanos = Decimal(str(value.get("nanos", 0)))
+            return float(Decimal(str(value.get("seconds", 0))) + nanos / 1_000_000_000)
+    except InvalidOperation:
+        pass
+    return value
+
+
+FORMAT = TranscriptFormat(NAME, "Google Speech-to-Text JSON", (".json",), _detect, _parse, priority=5)
