@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.audio.call import CallAudio
+from inkplex_data.audio.levels import frame_energy_db
+from inkplex_data.audio.scan import ROLES
 from inkplex_data.build import tools
 from inkplex_data.build.ledger import Ledger, stamp
 from inkplex_data.build.parts import load_part, save_part
@@ -24,7 +27,16 @@ from inkplex_data.corpus.words import TimedWord
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.problems import ProblemLog
 from inkplex_data.speech.interleave import TextStream, Word, interleave
-from inkplex_data.store.format import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT, VERSIONS, WORDS
+from inkplex_data.store.format import (
+    LEVEL_FLOOR_DB,
+    MASK_AGENT,
+    MASK_ALL,
+    MASK_CALLER,
+    MASK_TEXT,
+    NO_INPUT,
+    VERSIONS,
+    WORDS,
+)
 from inkplex_data.store.shard import CallPart, empty
 
 VERSION = 1
@@ -97,7 +109,7 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     words = scanned_words(scanned)
     sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
     text, pieces = text_stream(words, frames, recipe, log)
-    codes = encode(call_audio(entry), job.scan, recipe)
+    codes, level = encode(call_audio(entry), job.scan, recipe)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
         tokens = pl.read_ipc(job.memory.tokens)
@@ -112,6 +124,7 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
         role=text.roles,
         mask=loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
         words=words_table(words, pieces, text),
+        level=level,
         versions=versions,
         problems=log.problems,
     )
@@ -151,11 +164,23 @@ def text_stream(
     return text, pieces
 
 
-def encode(audio: CallAudio, scan: Scan, recipe: Recipe) -> np.ndarray:
-    """uint16 [F, 16]: agent q0–7, then caller q0–7, each side a stream of its own."""
+def encode(audio: CallAudio, scan: Scan, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
+    """Codes uint16 [F, 16], agent q0–7, then caller q0–7, each side a stream of its own; levels int8 [F, 2] in dBFS."""
     mimi = tools.codec(recipe.codec.id)
-    sides = [mimi.encode(audio.stream(role, samples=scan.samples)) for role in ("agent", "caller")]
-    return np.concatenate(sides, axis=1)
+    codes, levels = [], []
+    for role in ROLES:
+        heard: list[np.ndarray] = []
+        codes.append(mimi.encode(_measured(audio.stream(role, samples=scan.samples), heard)))
+        levels.append(np.concatenate(heard))
+    return np.concatenate(codes, axis=1), np.stack(levels, axis=1)
+
+
+def _measured(chunks: Iterable[np.ndarray], heard: list[np.ndarray]) -> Iterator[np.ndarray]:
+    """Pass chunks on, and note the level of their frames: int8, whole dB. Chunks are of whole frames but the last."""
+    for chunk in chunks:
+        level_db = frame_energy_db([chunk])
+        heard.append(np.clip(np.rint(level_db), LEVEL_FLOOR_DB, 0).astype(np.int8))
+        yield chunk
 
 
 def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_words: bool) -> np.ndarray:

@@ -12,7 +12,7 @@ import polars as pl
 from inkplex_data.problems import Problem
 from inkplex_data.store.shard import CallPart
 
-ARRAYS = ("codes", "text", "role", "mask")
+ARRAYS = ("codes", "text", "role", "mask", "level")
 
 
 def save_part(folder: Path, part: CallPart) -> None:

@@ -11,6 +11,7 @@ PANEL = "Look"
 
 def register(app: typer.Typer) -> None:
     app.command("inspect", rich_help_panel=PANEL)(inspect)
+    app.command("report", rich_help_panel=PANEL)(report)
 
 
 def inspect(
@@ -19,17 +20,63 @@ def inspect(
         None, metavar="[CALL]", help="Id of the call to draw; without one, the store's summary."
     ),
     snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
+    width: int | None = typer.Option(None, help="Columns to draw in; the terminal's by default."),
 ) -> None:
     """Show a store's summary, or draw one call: both channels, words, text pieces, prefix and memory."""
     if call is None:
-        show_store(store, snapshot=snapshot)
+        show_store(store, snapshot=snapshot, width=width)
     else:
-        show_call(store, call, snapshot=snapshot)
+        show_call(store, call, snapshot=snapshot, width=width)
 
 
-def show_store(store: str | Path, *, snapshot: int | None = None) -> None:
-    raise NotImplementedError
+def report(
+    store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    out: Path = typer.Option(
+        Path("report.html"), "-o", "--out", metavar="FILE.html", help="The page to write."
+    ),
+    draw: int = typer.Option(20, help="How many calls to draw; all are listed."),
+    snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
+) -> None:
+    """Write one self-contained HTML page: summary, calls, problems, and timelines."""
+    from inkplex_data.report.gather import report_page
+    from inkplex_data.store.reader import open_store
+
+    temporary = out.with_name(f".{out.name}.tmp")
+    with open_store(store, snapshot) as opened:
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                for piece in report_page(opened, draw=draw):
+                    file.write(piece)
+            temporary.replace(out)
+        finally:
+            temporary.unlink(missing_ok=True)
+    typer.echo(out)
 
 
-def show_call(store: str | Path, call_id: str, *, snapshot: int | None = None) -> None:
-    raise NotImplementedError
+def show_store(store: str | Path, *, snapshot: int | None = None, width: int | None = None) -> None:
+    """Print the summary of a store."""
+    from rich.console import Console
+
+    from inkplex_data.report.gather import store_summary
+    from inkplex_data.report.tables import render_calls, render_summary
+    from inkplex_data.store.reader import open_store
+
+    console = Console(width=width)
+    with open_store(store, snapshot) as opened:
+        console.print(render_summary(store_summary(opened)))
+        console.print(render_calls(opened.calls().collect()))
+
+
+def show_call(
+    store: str | Path, call_id: str, *, snapshot: int | None = None, width: int | None = None
+) -> None:
+    """Draw one call."""
+    from rich.console import Console
+
+    from inkplex_data.report.gather import call_view
+    from inkplex_data.report.timeline import render_call
+    from inkplex_data.store.reader import open_store
+
+    console = Console(width=width)
+    with open_store(store, snapshot) as opened:
+        console.print(render_call(call_view(opened, call_id), console.width))

@@ -27,6 +27,8 @@ OWN: Final = "\0own"
 class Source(Protocol):
     """What a call needs from its store."""
 
+    @property
+    def window(self) -> int: ...
     def table(self, kind: ShardKind, shard: int, name: str) -> TableReader: ...
     def array(self, kind: ShardKind, shard: int, name: str) -> FrameArrayReader: ...
     def states(self, shard: int) -> StatesReader: ...
@@ -118,6 +120,11 @@ class Call:
         return self._array("mask")
 
     @cached_property
+    def level(self) -> np.ndarray:
+        """int8 [F, 2]: RMS level of agent and caller in dBFS, for timelines."""
+        return self._array("level")
+
+    @cached_property
     def words(self) -> pl.DataFrame:
         """The call's words, `format.WORDS` without `call_ix`."""
         return self._rows("words", "word_offset", WORDS)
@@ -131,7 +138,8 @@ class Call:
 
         starts_at_us = self.recording_starts_at_us
         assert starts_at_us is not None
-        return build_versions(self.tokens, SessionClock(starts_at_us, 0, self.frames))
+        clock = SessionClock(starts_at_us, 0, self.frames)
+        return build_versions(self.tokens, clock, window=self._source.window)
 
     @cached_property
     def tokens(self) -> pl.DataFrame:
@@ -186,7 +194,8 @@ class Call:
 
     def wrong_memory(self) -> Call:
         """This call with the memory of its partner, `wrong_memory_of`: the partner's tokens, states and
-        start on the session clock, versions built anew for this call's frames.
+        start on the session clock, versions built anew for this call's frames. With `with_prefix` it is a
+        composed example like any other, whose prefix frames read the partner's memory at that start.
 
         Raises UsageError if the call has no partner or the partner no recording.
         """

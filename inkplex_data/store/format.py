@@ -43,6 +43,9 @@ MASK_AGENT: Final = 2
 MASK_CALLER: Final = 4
 MASK_ALL: Final = MASK_TEXT | MASK_AGENT | MASK_CALLER
 
+LEVEL_FLOOR_DB: Final = -120
+"""Digital silence in the `level` array, which holds each frame's RMS in dBFS for timelines."""
+
 # Token kinds in the order of the writer's embedding table (seeds/000, section 4).
 KINDS: Final = ("setup", "user", "thinking", "tool_call", "reply", "tool_result", "other")
 KIND: Final = pl.Enum(KINDS)

@@ -17,7 +17,7 @@ from inkplex_data.store.call import Call, ComposedCall, Prefix
 from inkplex_data.store.catalog import Catalog
 from inkplex_data.store.describe import read_description, read_pieces
 from inkplex_data.store.files import Files, open_files
-from inkplex_data.store.format import ShardKind
+from inkplex_data.store.format import WINDOW, ShardKind
 from inkplex_data.store.frame_arrays import FrameArrayReader
 from inkplex_data.store.index import family_splits
 from inkplex_data.store.publish import shard_folder
@@ -85,6 +85,14 @@ class Store:
         """Whether a build has finished here; without that, what is shown may lack calls."""
         return self.snapshot.number > 0
 
+    @property
+    def window(self) -> int:
+        """How many of the newest tokens, in order of arrival, the calls' memory holds."""
+        configuration = self.description.get("configuration")
+        memory = configuration.get("memory") if isinstance(configuration, dict) else None
+        window = memory.get("window") if isinstance(memory, dict) else None
+        return window if isinstance(window, int) else WINDOW
+
     def __len__(self) -> int:
         return sum(ref.counts.get("calls", 0) for ref in self.snapshot.of_kind("calls"))
 
@@ -120,6 +128,18 @@ class Store:
         """`format.SPLIT_TABLE`: the split of each family that has calls here."""
         calls = self.catalog.frame("calls", ["family", "split"])
         return family_splits(calls, where=self.root).lazy()
+
+    def pairs(self) -> pl.LazyFrame:
+        """`memory.twins.PAIRS`: pairs of calls whose recordings are one until a fork, for counterfactuals."""
+        from inkplex_data.memory.twins import counterfactual_pairs
+
+        names = ["call_id", "recording_id", "recording_starts_at_us", "audio_sha256"]
+        return counterfactual_pairs(self.catalog.frame("calls", names), self.branches()).lazy()
+
+    def branches(self) -> dict[str, tuple[str, int]]:
+        """Recording → the recording that it branches from, and the session time of the fork in µs."""
+        table = self.catalog.frame("recordings", ["recording_id", "branch_of", "branch_at_us"]).drop_nulls()
+        return {recording: (source, at_us) for recording, source, at_us in table.iter_rows()}
 
     def words(self) -> pl.LazyFrame:
         """`call_id` and `format.WORDS`."""

@@ -20,6 +20,7 @@ from inkplex_data.problems import Problem
 from inkplex_data.store.format import (
     CALLS,
     CODEBOOKS,
+    LEVEL_FLOOR_DB,
     PREFIXES,
     PROBLEMS,
     RECORDINGS,
@@ -43,7 +44,7 @@ PREFIX_ARRAYS = {
     "text": ("int32", ()),
     "role": ("uint8", ()),
 }
-CALL_ARRAYS = {**PREFIX_ARRAYS, "mask": ("uint8", ())}
+CALL_ARRAYS = {**PREFIX_ARRAYS, "mask": ("uint8", ()), "level": ("int8", (2,))}
 
 
 def empty(schema: Schema) -> pl.DataFrame:
@@ -57,7 +58,8 @@ class CallPart:
 
     `row`: the columns of `format.CALLS` that the builder knows, and any more of its own; `call_id`,
     `split` and `family` are required; `shard`, offsets and counts are filled in here, and `call_ix`
-    where it is absent. `codes` uint16 [F, 16]; `text` int32 [F]; `role`, `mask` uint8 [F]. `words` and
+    where it is absent. `codes` uint16 [F, 16]; `text` int32 [F]; `role`, `mask` uint8 [F]; `level` int8 [F, 2],
+    dBFS of agent and caller, `format.LEVEL_FLOOR_DB` throughout where it is not known. `words` and
     `versions` follow `format.WORDS` and `format.VERSIONS`; their `call_ix` is filled in.
     """
 
@@ -66,6 +68,7 @@ class CallPart:
     text: np.ndarray
     role: np.ndarray
     mask: np.ndarray
+    level: np.ndarray | None = None
     words: pl.DataFrame = field(default_factory=lambda: empty(WORDS))
     versions: pl.DataFrame = field(default_factory=lambda: empty(VERSIONS))
     problems: Sequence[Problem] = ()
@@ -168,7 +171,8 @@ class CallShardWriter(_ShardWriter):
         call_ix = pl.lit(index_row["call_ix"].item(), pl.Int64).alias("call_ix")
         words = fit(part.words.with_columns(call_ix), WORDS, what="words")
         versions = fit(part.versions.with_columns(call_ix), VERSIONS, what="versions")
-        self._arrays.append(codes=part.codes, text=part.text, role=part.role, mask=part.mask)
+        level = part.level if part.level is not None else np.full((frames, 2), LEVEL_FLOOR_DB, np.int8)
+        self._arrays.append(codes=part.codes, text=part.text, role=part.role, mask=part.mask, level=level)
         self._words.write(words)
         self._versions.write(versions)
         self._problems.extend(part.problems)

@@ -20,10 +20,11 @@ ZSTD_LEVEL = 3
 CRC_BYTES = 4
 """A chunk or index is followed by its CRC32C, little-endian."""
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
-_BYTES_U8 = {"name": "bytes"}
+_BYTES_8 = {"name": "bytes"}
 _CRC32C = {"name": "crc32c"}
 _DTYPES: dict[str, np.dtype[Any]] = {
     "uint8": np.dtype("u1"),
+    "int8": np.dtype("i1"),
     "uint16": np.dtype("<u2"),
     "int32": np.dtype("<i4"),
 }
@@ -67,7 +68,7 @@ def _array_document(
 def frame_array_document(shape: Sequence[int], dtype: str, chunk_rows: int) -> dict[str, Any]:
     """Metadata of an array [F, …] in chunks of `chunk_rows` rows, zstd under a crc32c checksum."""
     codecs = [
-        _BYTES_U8 if dtype == "uint8" else _BYTES,
+        _BYTES_8 if dtype in {"uint8", "int8"} else _BYTES,
         {"name": "zstd", "configuration": {"level": ZSTD_LEVEL, "checksum": False}},
         _CRC32C,
     ]

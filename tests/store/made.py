@@ -49,6 +49,7 @@ def call_part(call_id: str, frames: int, *, words: int = 3, versions: int = 5, *
         text=rng.choice(np.array([PAD, EPAD, 5, 17, PIECES - 1], np.int32), frames).astype(np.int32),
         role=rng.integers(0, 4, frames).astype(np.uint8),
         mask=rng.integers(0, 8, frames).astype(np.uint8),
+        level=rng.integers(-120, 1, (frames, 2)).astype(np.int8),
         words=table(
             WORDS,
             words,

@@ -25,6 +25,7 @@ def values(frames: int) -> dict[str, np.ndarray]:
         "text": rng.integers(-2, 32_000, frames).astype(np.int32),
         "role": np.zeros(frames, np.uint8),  # chunks of zeros are written like any other
         "mask": rng.integers(0, 8, frames).astype(np.uint8),
+        "level": rng.integers(-120, 1, (frames, 2)).astype(np.int8),
     }
 
 

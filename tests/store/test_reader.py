@@ -34,7 +34,7 @@ def test_what_goes_in_comes_out(root: str) -> None:
         assert call.frames == len(part.codes) and call.row["family"] == part.row["family"]
         assert set(call.row) == set(CALLS)
         assert call.codes.dtype == np.uint16 and np.array_equal(call.codes, part.codes.T)
-        for name in ("text", "role", "mask"):
+        for name in ("text", "role", "mask", "level"):
             value = getattr(call, name)
             assert value.dtype == getattr(part, name).dtype and np.array_equal(value, getattr(part, name))
         assert call.words.columns == [name for name in WORDS if name != "call_ix"]
