@@ -81,8 +81,8 @@ def test_call_analytics_becomes_agent_and_caller(real_data: Path) -> None:
     assert len(words) == 462 and not [problem for problem in log if problem.severity != "info"]
     # Turn 2 is the customer's; 36 ends the call.
     spoken = [(word.text, word.start_us, word.end_us, word.speaker, word.confidence) for word in words]
-    assert spoken[19] == ("you?", 4_610_000, 5_050_000, "SPEAKER_MAIN", 1.0)
-    assert spoken[20] == ("Hi", 6_310_000, 6_930_000, "SPEAKER_CALLER", 0.9931)
+    assert spoken[18] == ("you?", 4_610_000, 5_050_000, "SPEAKER_MAIN", 1.0)
+    assert spoken[19] == ("Hi", 6_310_000, 6_930_000, "SPEAKER_CALLER", 0.9931)
     assert words[4].text == "Anchor" and words[4].confidence == 0.2993
 
 
