@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
+import soxr
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -60,6 +62,18 @@ def test_every_code_equals_a_plain_mimi_model_loop(
     assert codes.dtype == np.uint16
     assert codes.shape == (51, 8)
     np.testing.assert_array_equal(codes, plain_loop(model, samples))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["agent", "caller"])
+def test_every_code_of_a_whole_call_equals_a_plain_loop(
+    untrained_codec: MimiCodec, real_data: Path, role: str
+) -> None:
+    audio, rate_hz = soundfile.read(real_data / "calls" / f"Auto_Repairs_40_UTC_{role}.wav", dtype="float32")
+    samples = soxr.resample(audio, rate_hz, 24_000).astype(np.float32)
+    codes = untrained_codec.encode(samples[start : start + 7_777] for start in range(0, len(samples), 7_777))
+    assert len(codes) == -(-len(samples) // 1_920)
+    np.testing.assert_array_equal(codes, plain_loop(untrained_codec.model, samples))
 
 
 @pytest.mark.parametrize(
