@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +21,40 @@ if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
 
 
-def call_view(store: Store, call_id: str, *, audio_root: Path | None = None) -> CallView:
-    """The view of one call.
+Levels = tuple[NDArray[np.float32], NDArray[np.float32]]
 
-    A store holds no waveform: `audio_root`, the corpus folder, lets the levels be measured from the
-    source audio. Where that is gone, unreadable or of another length, the levels are None.
-    """
+
+class CorpusAudio:
+    """The audio of the corpus that a store was built from: a store itself holds no waveform."""
+
+    def __init__(self, corpus: Path) -> None:
+        """Read the corpus's inventory. Raises CorpusError where it cannot be listed."""
+        from inkplex_data.corpus.read import read_corpus
+
+        self._entries = {entry.call_id: entry for entry in read_corpus(corpus).entries}
+
+    def levels(self, call_id: str, frames: int) -> Levels | None:
+        """dBFS of every frame of agent and caller; None where the audio is gone, damaged or of another length."""
+        from inkplex_data.audio.call import resolve_channels
+        from inkplex_data.audio.levels import frame_energy_db
+
+        entry = self._entries.get(call_id)
+        if entry is None:
+            return None
+        try:
+            audio = resolve_channels(entry.audio, entry.channels)
+            agent, caller = frame_energy_db(audio.stream("agent")), frame_energy_db(audio.stream("caller"))
+        except (InkplexError, OSError):
+            return None
+        return (agent, caller) if len(agent) == len(caller) == frames else None
+
+
+def call_view(store: Store, call_id: str, *, audio: CorpusAudio | None = None) -> CallView:
+    """The view of one call, with levels where `audio` has them. Raises UsageError for an unknown call."""
     call = store.call(call_id)
     row = call.row
-    agent_db, caller_db = (None, None) if audio_root is None else _levels(row, audio_root, call.frames)
+    levels = audio.levels(call_id, call.frames) if audio is not None else None
+    agent_db, caller_db = levels or (None, None)
     start = row.get("response_start_frame")
     return CallView(
         call_id=call_id,
@@ -65,10 +89,10 @@ def store_summary(store: Store) -> StoreSummary:
     )
 
 
-def report_page(store: Store, *, draw: int = 20, audio_root: Path | None = None) -> Iterator[str]:
+def report_page(store: Store, *, draw: int = 20, audio: CorpusAudio | None = None) -> Iterator[str]:
     """The report of a store as pieces of one HTML page; the first `draw` calls are drawn."""
     calls = store.calls().collect()
-    views = (call_view(store, call_id, audio_root=audio_root) for call_id in calls["call_id"].head(draw))
+    views = (call_view(store, call_id, audio=audio) for call_id in calls["call_id"].head(draw))
     return render_page(store_summary(store), calls, views)
 
 
@@ -80,31 +104,6 @@ def _bytes_by_part(store: Store) -> dict[str, int]:
         if info is not None:
             sizes[ref.kind] = sizes.get(ref.kind, 0) + info.size_bytes
     return sizes
-
-
-def _levels(
-    row: Mapping[str, Any], audio_root: Path, frames: int
-) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
-    from inkplex_data.audio.call import resolve_channels
-    from inkplex_data.audio.levels import frame_energy_db
-
-    try:
-        audio = resolve_channels(_source(row["source"], audio_root), None)
-        agent, caller = (frame_energy_db(audio.stream(side)) for side in ("agent", "caller"))  # type: ignore[arg-type]
-    except (InkplexError, OSError, ValueError):
-        return None, None
-    return (agent, caller) if len(agent) == len(caller) == frames else (None, None)
-
-
-def _source(source: str, root: Path) -> Any:
-    """The `source` column as paths: one file, or JSON that names a file for each side."""
-    try:
-        sides = json.loads(source)
-    except json.JSONDecodeError:
-        sides = None
-    if isinstance(sides, dict):
-        return {side: root / str(path) for side, path in sides.items()}
-    return root / source
 
 
 def _spelled(pieces: pl.Series | None, words: pl.DataFrame, ids: NDArray[np.int32]) -> dict[int, str]:
@@ -123,7 +122,11 @@ def _prefix(store: Store, row: Mapping[str, Any]) -> PrefixSummary | None:
         return None
     prefix = found.row(0, named=True)
     return PrefixSummary(
-        prefix["frames"], prefix["voice"], prefix["role"], prefix["voice_frames"], prefix["role_pieces"]
+        frames=prefix["frames"],
+        voice=prefix["voice"],
+        role=prefix["role"],
+        voice_frames=prefix["voice_frames"] or 0,
+        role_pieces=prefix["role_pieces"] or 0,
     )
 
 

@@ -87,7 +87,7 @@ def _chips(facts: Iterable[tuple[str, str]]) -> str:
 def _splits(summary: StoreSummary) -> str:
     rows = [
         [
-            _text(row["split"]),
+            _text(row["split"] or "–"),
             f"{row['calls']:,}",
             f"{row['families']:,}",
             f"{row['hours']:,.3f}",

@@ -35,14 +35,14 @@ class _Canvas:
 
     def rect(self, x: float, y: float, width: float, height: float, *, style: str, title: str = "") -> None:
         box = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" class="{style}"'
-        self.parts.append(f"{box}><title>{escape(title)}</title></rect>" if title else f"{box}/>")
+        self.parts.append(f"{box}><title>{_text(title)}</title></rect>" if title else f"{box}/>")
 
     def line(self, x: float, y1: float, y2: float, style: str) -> None:
         self.parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y1:.1f}" y2="{y2:.1f}" class="{style}"/>')
 
     def text(self, x: float, y: float, text: str, style: str, title: str = "") -> None:
-        tip = f"<title>{escape(title)}</title>" if title else ""
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" class="{style}">{escape(text)}{tip}</text>')
+        tip = f"<title>{_text(title)}</title>" if title else ""
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" class="{style}">{_text(text)}{tip}</text>')
 
     def label(self, text: str, height: float, style: str = "lane") -> None:
         self.text(GUTTER_PX - 8, self.y + height / 2 + 4, text, f"{style} end")
@@ -58,7 +58,7 @@ def timeline_svg(view: CallView) -> str:
         canvas.y += 18
     height = canvas.y
     return (
-        f'<svg viewBox="0 0 {WIDTH_PX} {height:.0f}" role="img" aria-label="{escape(view.call_id)}" class="timeline">'
+        f'<svg viewBox="0 0 {WIDTH_PX} {height:.0f}" role="img" aria-label="{_text(view.call_id)}" class="timeline">'
         + "".join(canvas.parts)
         + "</svg>"
     )
@@ -226,6 +226,10 @@ def _runs(flags: np.ndarray) -> Iterator[tuple[int, int]]:
     """[first, end) of every run of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def _text(text: str) -> str:
+    return escape(plain(text))
 
 
 def _x(frame: int, start: int) -> float:

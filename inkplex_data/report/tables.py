@@ -19,8 +19,8 @@ SEVERITY_STYLES = {"error": "bold red", "repair": "yellow", "info": QUIET}
 
 def render_summary(summary: StoreSummary) -> RenderableType:
     """Counts, splits, identities, problems by code."""
-    parts: list[RenderableType] = [Text(summary.title, "bold"), _counts(summary)]
-    parts += [Text(f"! {warning}", "bold yellow") for warning in summary.warnings]
+    parts: list[RenderableType] = [_cell(summary.title, "bold"), _counts(summary)]
+    parts += [Text(f"! {plain(warning)}", "bold yellow") for warning in summary.warnings]
     if summary.splits.height:
         parts += [Text(), _splits(summary)]
     parts += [Text(), render_problems(summary)]
@@ -57,8 +57,8 @@ def render_problems(summary: StoreSummary) -> RenderableType:
         if row["remedy"]:
             meaning.append(f" {row['remedy']}", QUIET)
         table.add_row(
-            Text(row["code"], style),
-            Text(row["severity"], style),
+            _cell(row["code"], style),
+            _cell(row["severity"], style),
             f"{row['calls']:,}",
             f"{row['count']:,}",
             meaning,
@@ -125,7 +125,7 @@ def _counts(summary: StoreSummary) -> Table:
     grid.add_column(style=QUIET, no_wrap=True)
     grid.add_column()
     for name, value in summary_facts(summary):
-        grid.add_row(name, Text(value))
+        grid.add_row(Text(name), _cell(value))
     return grid
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from rich.cells import chop_cells
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -62,11 +63,11 @@ def render_call(view: CallView, width: int = 100, *, frames_per_column: int | No
 
 def _header(view: CallView, width: int) -> Iterator[Text]:
     yield Text.assemble(
-        (view.call_id, "bold"), "  ", (f"{_clock(view.frames)} · {view.frames} frames", QUIET)
+        (plain(view.call_id), "bold"), "  ", (f"{_clock(view.frames)} · {view.frames} frames", QUIET)
     )
     line = Text()
     for name, value in view.facts.items():
-        fact = Text.assemble((f"{name} ", QUIET), value)
+        fact = Text.assemble((f"{plain(name)} ", QUIET), plain(value))
         if line and len(line) + 3 + len(fact) > width:
             yield line
             line = Text()
@@ -85,13 +86,13 @@ def _prefix(view: CallView, columns: int) -> Iterator[Text]:
     for what, frames in prefix.parts():
         glyph, style = glyphs[what.split()[0]]
         bar.append(glyph * max(1, int(frames * scale)), style)
-        caption.append(("" if len(caption) <= LABEL else " + ") + f"{what} {frames}", QUIET)
-    caption.append(f" = {prefix.frames} frames without loss, before 0:00", QUIET)
+        caption.append(("" if len(caption) <= LABEL else " + ") + f"{plain(what)} {frames}", QUIET)
+    caption.append(f" = {prefix.frames} frames, without loss", QUIET)
     yield Text()
     yield bar
     yield caption
     if prefix.role:
-        yield Text.assemble(_lane("role"), (" ".join(prefix.role.split()), QUIET))
+        yield Text.assemble(_lane("role"), (plain(" ".join(prefix.role.split())), QUIET))
 
 
 def _row(view: CallView, start: int, stop: int, step: int) -> Iterator[Text]:
@@ -124,7 +125,7 @@ def _axis(view: CallView, start: int, stop: int, step: int) -> Iterator[Text]:
         line = _lane("")
         for mark in sorted(marks, key=lambda mark: mark.frame):
             line.pad_right(max(LABEL + (mark.frame - start) // step - len(line), 0))
-            line.append(f"▼ {mark.label} ", "bold green")
+            line.append(f"▼ {plain(mark.label)} ", "bold green")
         yield line
 
 
@@ -150,13 +151,13 @@ def _words(view: CallView, side: Side, start: int, stop: int, step: int) -> Iter
     lines = [Text() for _ in range(WORD_LINES)]
     for text, start_us, pieces, placed in words.select("text", "start_us", "pieces", "placed").iter_rows():
         column = (start_us // FRAME_US - start) // step
-        line = next((line for line in lines if not line or len(line) < column), None)
+        line = next((line for line in lines if not line or line.cell_len < column), None)
         if line is None:
-            line = min(lines, key=len)
-            line.right_crop(max(len(line) - column + 1, 0))
-        line.pad_right(column - len(line))
-        lost = side == "agent" and pieces is not None and placed < len(pieces)
-        line.append(plain(text)[: max(width - column, 1)], LOST if lost else "default")
+            line = min(lines, key=lambda line: line.cell_len)
+            line.truncate(max(column - 1, 0))
+        line.pad_right(column - line.cell_len)
+        lost = side == "agent" and placed is not None and placed < len(pieces or ())
+        line.append(chop_cells(plain(text), max(width - column, 1))[0], LOST if lost else "default")
     for line in lines:
         if line.plain.strip():
             yield Text.assemble(_lane(""), line)
@@ -209,7 +210,8 @@ def _legend(view: CallView, step: int, width: int) -> Iterator[Text]:
     if view.memory is not None:
         memory = view.memory
         known = ", ".join(f"{kind} {count}" for kind, count in memory.before.items()) or "none"
-        yield Text(f"tokens ▁ 1 ▂ 2 ▃ 4 ▄ 8 ▅ 16 ▆ 32 ▇ 64 █ 128 in a column; known at 0:00: {known}", QUIET)
+        yield Text("new tokens ▁ 1 ▂ 2 ▃ 4 ▄ 8 ▅ 16 ▆ 32 ▇ 64 █ 128 or more in a column", QUIET)
+        yield Text(f"in memory at 0:00: {known}", QUIET)
         later = f"; {_plural(memory.later, 'token')} after the call's end" if memory.later else ""
         yield Text(f"live = tokens in memory at the end of the row, window {view.window:,}{later}", QUIET)
     notes = [] if step == 1 else [f"one column is {step} frames"]

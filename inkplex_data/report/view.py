@@ -90,7 +90,7 @@ class CallView:
 
     def side_words(self, side: Side) -> pl.DataFrame:
         """The words of one side, by onset. Everyone but the main speaker counts as the caller."""
-        own = pl.col("speaker") == self.main_speaker
+        own = (pl.col("speaker") == self.main_speaker).fill_null(value=False)
         return self.words.filter(own if side == "agent" else ~own).sort("start_us", maintain_order=True)
 
     def spoken(self, side: Side) -> NDArray[np.bool_]:

@@ -40,11 +40,11 @@ def words_of(view: CallView) -> list[ShownWord]:
             text=plain(text),
             start_us=start_us,
             end_us=end_us,
-            speaker=plain(speaker),
+            speaker=plain(speaker or "unknown"),
             is_agent=speaker == view.main_speaker,
-            frame=frame,
+            frame=-1 if frame is None else frame,
             pieces=tuple(plain(view.piece(piece)) for piece in pieces or ()),
-            placed=placed,
+            placed=len(pieces or ()) if placed is None else placed,
         )
         for text, start_us, end_us, speaker, frame, pieces, placed in words.select(columns).iter_rows()
     ]

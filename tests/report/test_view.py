@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inkplex_data.clock import FRAME_US, session_us
+from inkplex_data.report.view import Memory, PrefixSummary
+from inkplex_data.store.format import KINDS, MASK_AGENT, MASK_ALL, MASK_CALLER
+from tests.report.made import a_view, token_table, word_table
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-500_000, 3_000_000), st.sampled_from(KINDS)), max_size=60),
+    st.integers(-1_000_000, 1_000_000),
+    st.integers(1, 30),
+    st.integers(1, 50),
+)
+def test_memory_is_what_every_frame_sees(
+    tokens: list[tuple[int, str]], starts_at_us: int, frames: int, window: int
+) -> None:
+    memory = Memory.of(token_table(*tokens), starts_at_us=starts_at_us, frames=frames, window=window)
+    seen_before = dict.fromkeys(KINDS, 0)
+    for frame in range(frames):
+        now_us = session_us(frame, recording_starts_at_us=starts_at_us, prefix_frames=0)
+        seen = {kind: sum(own == kind and at <= now_us for at, own in tokens) for kind in KINDS}
+        assert memory.live[frame] == min(sum(seen.values()), window)
+        if frame == 0:
+            assert memory.before == {kind: count for kind, count in seen.items() if count}
+        else:
+            assert memory.arrivals[:, frame].tolist() == [seen[kind] - seen_before[kind] for kind in KINDS]
+        seen_before = seen
+    assert memory.later == len(tokens) - sum(seen_before.values())
+    assert not memory.arrivals[:, 0].any()
+
+
+def test_a_token_that_arrives_on_a_frame_is_seen_by_it() -> None:
+    memory = Memory.of(
+        token_table((FRAME_US, "user"), (FRAME_US + 1, "user")), starts_at_us=0, frames=4, window=9
+    )
+    assert memory.live.tolist() == [0, 1, 2, 2]
+
+
+def test_spoken_frames_are_those_that_a_word_touches() -> None:
+    view = a_view(
+        12, words=word_table(("a", 80_000, 240_001, "SPEAKER_MAIN", 1, [1], 1), ("b", 0, 1, "X", -1, [], 0))
+    )
+    assert np.flatnonzero(view.spoken("agent")).tolist() == [1, 2, 3]
+    assert np.flatnonzero(view.spoken("caller")).tolist() == [0]
+
+
+def test_gaps_are_the_frames_whose_bit_is_not_set() -> None:
+    mask = np.full(40, MASK_ALL, np.uint8)
+    mask[3] = MASK_AGENT
+    mask[4] = MASK_CALLER
+    view = a_view(mask=mask)
+    assert np.flatnonzero(view.gaps("text")).tolist() == [3, 4]
+    assert np.flatnonzero(view.gaps("agent")).tolist() == [4]
+    assert np.flatnonzero(view.gaps("caller")).tolist() == [3]
+    assert not a_view(mask=None).gaps("text").any()
+
+
+def test_parts_of_another_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="agent_db has 39 values for 40 frames"):
+        a_view(agent_db=np.zeros(39, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "parts"),
+    [
+        (PrefixSummary(12, None, None, 0, 0), [("silence", 6), ("silence", 6)]),
+        (
+            PrefixSummary(109, "brian", "a role", 59, 38),
+            [("voice brian", 59), ("silence", 6), ("role", 38), ("silence", 6)],
+        ),
+        (PrefixSummary(0, None, None, 0, 0), []),
+    ],
+)
+def test_prefix_parts_add_up(prefix: PrefixSummary, parts: list[tuple[str, int]]) -> None:
+    assert prefix.parts() == parts
+    assert sum(frames for _, frames in parts) == prefix.frames
