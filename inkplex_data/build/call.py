@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from inkplex_data.audio.call import CallAudio
-from inkplex_data.audio.levels import frame_energy_db
-from inkplex_data.audio.scan import ROLES
 from inkplex_data.build import tools
+from inkplex_data.build.encode import encode
 from inkplex_data.build.ledger import Ledger, stamp
 from inkplex_data.build.parts import load_part, save_part
 from inkplex_data.build.scan import KIND as SCANS
 from inkplex_data.build.scan import Scan, call_audio, scanned_conditions, scanned_problems, scanned_words
+from inkplex_data.build.turns import turn_row
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
@@ -28,7 +26,6 @@ from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.problems import ProblemLog
 from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import (
-    LEVEL_FLOOR_DB,
     MASK_AGENT,
     MASK_ALL,
     MASK_CALLER,
@@ -39,7 +36,7 @@ from inkplex_data.store.format import (
 )
 from inkplex_data.store.shard import CallPart, empty
 
-VERSION = 1
+VERSION = 2
 KIND = "calls"
 
 
@@ -109,22 +106,24 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     words = scanned_words(scanned)
     sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
     text, pieces = text_stream(words, frames, recipe, log)
-    codes, level = encode(call_audio(entry), job.scan, recipe)
+    encoded = encode(call_audio(entry), job.scan, recipe)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
         tokens = pl.read_ipc(job.memory.tokens)
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
         versions = build_versions(tokens, clock, window=recipe.memory.window)
+    agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
     row = _row(job, text, sidecar)
+    row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
     row["text_conditions"] = _json(scanned_conditions(scanned))
     return CallPart(
         row=row,
-        codes=codes,
+        codes=encoded.codes,
         text=text.ids,
         role=text.roles,
         mask=loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
         words=words_table(words, pieces, text),
-        level=level,
+        level=encoded.level,
         versions=versions,
         problems=log.problems,
     )
@@ -162,25 +161,6 @@ def text_stream(
     if recipe.words.source != "none" and not text.words_placed:
         log.add("text-all-pad", f"none of {len(words)} words could be placed")
     return text, pieces
-
-
-def encode(audio: CallAudio, scan: Scan, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
-    """Codes uint16 [F, 16], agent q0–7, then caller q0–7, each side a stream of its own; levels int8 [F, 2] in dBFS."""
-    mimi = tools.codec(recipe.codec.id)
-    codes, levels = [], []
-    for role in ROLES:
-        heard: list[np.ndarray] = []
-        codes.append(mimi.encode(_measured(audio.stream(role, samples=scan.samples), heard)))
-        levels.append(np.concatenate(heard))
-    return np.concatenate(codes, axis=1), np.stack(levels, axis=1)
-
-
-def _measured(chunks: Iterable[np.ndarray], heard: list[np.ndarray]) -> Iterator[np.ndarray]:
-    """Pass chunks on, and note the level of their frames: int8, whole dB. Chunks are of whole frames but the last."""
-    for chunk in chunks:
-        level_db = frame_energy_db([chunk])
-        heard.append(np.clip(np.rint(level_db), LEVEL_FLOOR_DB, 0).astype(np.int8))
-        yield chunk
 
 
 def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_words: bool) -> np.ndarray:

@@ -15,13 +15,14 @@ from inkplex_data.build.prefixes import PrefixJob, encode_prefix, read_encoded
 from inkplex_data.build.progress import Reporter
 from inkplex_data.build.recordings import FoundRecording, RecordingJob, tokens_path
 from inkplex_data.build.target import Target, members_stamp
+from inkplex_data.build.turns import TURN_COLUMNS
 from inkplex_data.build.work import BuildPlan
 from inkplex_data.config import Recipe
 from inkplex_data.problems import Problem
 from inkplex_data.store.format import STATE_ROWS
 from inkplex_data.store.shard import CallShardWriter, PrefixShardWriter, RecordingShardWriter
 
-EXTRA_COLUMNS = {"input_sha256": pl.String()}
+EXTRA_COLUMNS = {"input_sha256": pl.String(), **TURN_COLUMNS}
 
 
 def write_call_shard(

@@ -12,6 +12,7 @@ PANEL = "Look"
 def register(app: typer.Typer) -> None:
     app.command("inspect", rich_help_panel=PANEL)(inspect)
     app.command("report", rich_help_panel=PANEL)(report)
+    app.command("stats", rich_help_panel=PANEL)(stats)
 
 
 def inspect(
@@ -27,6 +28,38 @@ def inspect(
         show_store(store, snapshot=snapshot, width=width)
     else:
         show_call(store, call, snapshot=snapshot, width=width)
+
+
+def stats(
+    store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    split: str | None = typer.Option(None, help="Only the calls of train, validation or test."),
+    snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
+    json_output: bool = typer.Option(
+        False, "--json", help="One JSON object a measure, then one a problem code."
+    ),
+) -> None:
+    """Turn-taking, pace and padding beside human figures, and the problems of all calls, by code."""
+    import json
+
+    from inkplex_data.report.gather import store_summary
+    from inkplex_data.store.reader import open_store
+    from inkplex_data.store.statistics import store_statistics
+
+    with open_store(store, snapshot) as opened:
+        table = store_statistics(opened, split=split)
+        summary = store_summary(opened)
+    if json_output:
+        for row in [*table.iter_rows(named=True), *summary.problems.iter_rows(named=True)]:
+            typer.echo(json.dumps(row, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from inkplex_data.report.statistics import render_statistics
+    from inkplex_data.report.tables import render_problems
+
+    console = Console()
+    console.print(render_statistics(table))
+    console.print(render_problems(summary))
 
 
 def report(
