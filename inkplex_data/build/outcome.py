@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.errors import CallRefused, ConfigError, MissingLibraryError, StoreError
+from inkplex_data.errors import (
+    CallRefused,
+    CheckpointError,
+    ConfigError,
+    MissingLibraryError,
+    StoreError,
+)
 from inkplex_data.problems import CODES, Problem, without_root
 
 EXIT_OK = 0
@@ -166,8 +172,9 @@ def _sentence(error: CallRefused) -> str:
 
 
 def _is_fatal(error: BaseException) -> bool:
-    """Whether the same would happen to every call: a full disk, a codec that is not to be had."""
-    if isinstance(error, (ConfigError, MissingLibraryError, StoreError)) or not isinstance(error, Exception):
+    """Whether the same would happen to every call: a full disk, a codec or model that is not to be had."""
+    fatal = (CheckpointError, ConfigError, MissingLibraryError, StoreError)
+    if isinstance(error, fatal) or not isinstance(error, Exception):
         return True
     return isinstance(error, OSError) and error.errno in FATAL_ERRNOS
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from inkplex_data.build import tools
 from inkplex_data.build.ledger import Ledger, file_sha256, file_stamp, stamp
+from inkplex_data.build.states import FoundStates, save_states
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.recording import read_recording
 from inkplex_data.memory.ownership import token_table
+from inkplex_data.memory.state_source import state_source
 
-VERSION = 1
+VERSION = 2
 KIND = "recordings"
 
 
@@ -38,7 +41,7 @@ class RecordingJob:
 class FoundRecording:
     """A recording that was read and checked; its tokens lie in the ledger as `tokens.arrow`.
 
-    `sha256` is of the file's bytes.
+    `sha256` is of the file's bytes, and of the states where it brings them.
     """
 
     path: str
@@ -50,34 +53,54 @@ class FoundRecording:
     times: str
     branch_of: str | None
     branch_at_us: int | None
+    states: FoundStates = field(default_factory=FoundStates)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> FoundRecording:
+        return cls(**(fields | {"states": FoundStates(**fields["states"])}))
 
 
 def read_one(job: RecordingJob) -> FoundRecording:
-    """Read, check and tabulate one recording. Raises RecordingError for the first contradiction."""
+    """Read, check and tabulate one recording, and capture its states or check the ones it brings.
+
+    Raises RecordingError for the first contradiction, ConfigError where the model is not to be had.
+    """
     ledger = Ledger(job.store_root)
     done = ledger.done(KIND, job.key, job.stamp())
     if done is not None:
-        return FoundRecording(**json.loads((done / "recording.json").read_text(encoding="utf-8")))
+        known = FoundRecording.from_dict(json.loads((done / "recording.json").read_text(encoding="utf-8")))
+        if known.states.unchanged():
+            return known
     recording = read_recording(job.path, root=job.root)
     requests = list(recording)
     tokens = token_table(requests, tokenizer=tools.tokenizer(job.recipe.text.tokenizer), source=job.path.name)
+    memory = job.recipe.memory
+    source = state_source(
+        requests, memory.capture if memory else None, source=job.path.name, load=tools.inkling
+    )
     header = recording.header
     branch = header.branch_of
-    found = FoundRecording(
-        path=str(job.path),
-        recording_id=header.recording,
-        sha256=file_sha256(job.path),
-        tokens=tokens.height,
-        model=header.model,
-        tokenizer=header.tokenizer,
-        times=header.times,
-        branch_of=branch[0] if branch else None,
-        branch_at_us=branch[1] if branch else None,
-    )
     with ledger.result(KIND, job.key, job.stamp()) as folder:
         tokens.write_ipc(folder / "tokens.arrow")
+        states = save_states(folder, source)
+        content_sha256 = file_sha256(job.path)
+        found = FoundRecording(
+            path=str(job.path),
+            recording_id=header.recording,
+            sha256=content_sha256 if states.sha256 is None else stamp(content_sha256, states.sha256),
+            tokens=tokens.height,
+            model=header.model,
+            tokenizer=header.tokenizer,
+            times=header.times,
+            branch_of=branch[0] if branch else None,
+            branch_at_us=branch[1] if branch else None,
+            states=states,
+        )
         (folder / "recording.json").write_text(
-            json.dumps(dataclasses.asdict(found), ensure_ascii=False), encoding="utf-8"
+            json.dumps(found.as_dict(), ensure_ascii=False), encoding="utf-8"
         )
     return found
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from inkplex_data.build import tools
 from inkplex_data.build.call import CallJob, build_call
@@ -122,6 +123,7 @@ class _Run:
             "codec": codec.as_dict(),
             "tokenizer": dataclasses.asdict(tokenizer.identity),
             "tools": tool_versions(),
+            **_capture_model(recordings),
         }
         self.target.describe(
             self.recipe, identities, [tokenizer.piece(index) for index in range(len(tokenizer))]
@@ -243,6 +245,12 @@ def _own_names(corpus: Corpus) -> list[Problem]:
         else problem
         for problem in corpus.problems
     ]
+
+
+def _capture_model(recordings: Mapping[Path, FoundRecording]) -> dict[str, Any]:
+    """The model that captured states, where one did: every recording of a build has the same."""
+    captured = [found.states.identity for found in recordings.values() if found.states.kind == "captured"]
+    return {"model": captured[0]} if captured else {}
 
 
 def tool_versions() -> dict[str, str]:

@@ -99,6 +99,10 @@ class Target:
                 faults=differing,
                 next_step="build into another folder, or --restart",
             )
+        if wanted.get("model") is not None and self.described.get("model") is None:
+            # The first recording came with a later snapshot.
+            self.described = self.described | {"model": wanted["model"]}
+            write_description(self.root, self.described)
 
     # Shards of this build: what they hold is noted before they are published, so that a rerun can tell
     # a shard of its own plan from one that an earlier, different corpus left behind.

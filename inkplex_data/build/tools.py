@@ -1,4 +1,4 @@
-"""The heavy tools of a worker process, loaded once each: the codec and the tokenizer."""
+"""The heavy tools of a worker process, loaded once each: codec, tokenizer, reasoning model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from inkplex_data.memory.inkling import Dtype, Inkling
     from inkplex_data.speech.codec import MimiCodec
     from inkplex_data.speech.tokenizer import TextTokenizer
 
@@ -24,3 +25,11 @@ def tokenizer(path: str | None) -> TextTokenizer:
     from inkplex_data.speech.tokenizer import TextTokenizer
 
     return TextTokenizer.load(path)
+
+
+@lru_cache(maxsize=1)
+def inkling(spec: str, dtype: Dtype, device: str) -> Inkling:
+    """One Inkling per process, for the states of recordings that bring none."""
+    from inkplex_data.memory.inkling import load_inkling
+
+    return load_inkling(spec, dtype=dtype, device=device)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -14,6 +16,7 @@ from inkplex_data.build.plan import Sized, plan_shards, recording_bytes
 from inkplex_data.build.prefixes import PrefixJob, encode_prefix, read_encoded
 from inkplex_data.build.progress import Reporter
 from inkplex_data.build.recordings import FoundRecording, RecordingJob, tokens_path
+from inkplex_data.build.states import load_states
 from inkplex_data.build.target import Target, members_stamp
 from inkplex_data.build.turns import TURN_COLUMNS
 from inkplex_data.build.work import BuildPlan
@@ -55,17 +58,19 @@ def write_recordings(target: Target, plan: BuildPlan, recipe: Recipe, reporter: 
     ids: dict[str, str] = {}
     for key, recording in found.items():
         ids.setdefault(recording.recording_id, key)
-    sized = [
-        Sized(key, recording_bytes(tokens=found[key].tokens, state_width=0, state_rows=len(STATE_ROWS)))
-        for key in ids.values()
-    ]
-    shards = plan_shards(sized, recipe.store.shard_bytes)
+    # A shard's states have one width.
+    by_width: dict[int, list[Sized]] = {}
+    for key in ids.values():
+        width = found[key].states.width
+        size = recording_bytes(tokens=found[key].tokens, state_width=width, state_rows=len(STATE_ROWS))
+        by_width.setdefault(width, []).append(Sized(key, size))
+    shards = [keys for sized in by_width.values() for keys in plan_shards(sized, recipe.store.shard_bytes)]
     first = target.fixed["recordings"]
     next_ix = target.next_index(target.recordings, "recording_ix")
-    reporter.stage("tokens", len(sized), unit="recordings")
+    reporter.stage("tokens", len(ids), unit="recordings")
     for number, keys in enumerate(shards):
         shard = first + number
-        stamp_ = members_stamp([jobs[key].stamp() for key in keys])
+        stamp_ = members_stamp([part for key in keys for part in (jobs[key].stamp(), found[key].sha256)])
         if not target.is_published("recordings", shard, stamp_):
             target.note("recordings", shard, stamp_, keys)
             _write_recording_shard(target.root, shard, [(jobs[key], found[key]) for key in keys], next_ix)
@@ -89,8 +94,13 @@ def _write_recording_shard(
                     "branch_of": recording.branch_of,
                     "branch_at_us": recording.branch_at_us,
                     "content_sha256": recording.sha256,
+                    "states": recording.states.kind,
+                    "state_width": recording.states.width,
+                    "states_from": _json(recording.states.identity),
                 }
             )
+            for states in load_states(tokens_path(job).parent, recording.states):
+                writer.append_states(states)
             writer.end(pl.read_ipc(tokens_path(job)))
         writer.publish()
 
@@ -142,3 +152,7 @@ def _add_prefix(writer: PrefixShardWriter, job: PrefixJob, voice_frames: int, ro
         "role_pieces": role_pieces,
     }
     writer.add(row, **read_encoded(job))
+
+
+def _json(value: dict[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value, sort_keys=True)

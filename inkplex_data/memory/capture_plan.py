@@ -1,0 +1,113 @@
+"""Which stretches of which request are computed when, and which caches are kept for whom. Pure.
+
+Requests are computed in layout order, so every prefix has been computed before a request goes on from it
+(`Ownership` refuses anything else). A cache that later requests need is kept at exactly the position where
+they leave, and given away to the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+from inkplex_data.errors import UsageError
+from inkplex_data.memory.ownership import Ownership
+
+
+@dataclass(frozen=True)
+class ChunkRule:
+    """How a context is cut into the chunks of a prefill.
+
+    A chunk has `chunk_tokens` tokens while attention's scores, one for each token of the chunk and each
+    position of the context so far, are at most 3 × chunk_tokens²; then fewer, so that working memory stays
+    flat while the context grows. It never has less than a sixteenth: a forward pass costs something by
+    itself. Which experts a bfloat16 model takes depends on the cut, so the rule belongs to the identity of
+    what was captured.
+    """
+
+    chunk_tokens: int
+
+    def __post_init__(self) -> None:
+        if self.chunk_tokens < 1:
+            raise UsageError(f"a chunk has at least one token, not {self.chunk_tokens}")
+
+    @property
+    def scores(self) -> int:
+        return 3 * self.chunk_tokens**2
+
+    @property
+    def smallest(self) -> int:
+        return max(1, self.chunk_tokens // 16)
+
+    def size(self, start: int) -> int:
+        """Tokens of the chunk that begins at position `start`: the most for which size × (start + size) fits."""
+        fitting = (isqrt(start * start + 4 * self.scores) - start) // 2
+        return min(self.chunk_tokens, max(self.smallest, fitting))
+
+    def cut(self, start: int, stop: int, marks: Iterable[int] = ()) -> tuple[tuple[int, int], ...]:
+        """Positions [start, stop) as chunks (first, end). A chunk ends at every position of `marks`."""
+        chunks = []
+        edges = sorted({mark for mark in marks if start < mark < stop} | {stop})
+        for edge in edges:
+            while start < edge:
+                end = min(start + self.size(start), edge)
+                chunks.append((start, end))
+                start = end
+        return tuple(chunks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for `store.json`."""
+        return {"chunk_tokens": self.chunk_tokens, "scores": self.scores, "smallest": self.smallest}
+
+
+@dataclass(frozen=True)
+class Fork:
+    """A cache as it was after `position` tokens of the context of request `call`, which computed the last."""
+
+    call: int
+    position: int
+
+
+@dataclass(frozen=True)
+class RequestPlan:
+    """One request to compute.
+
+    `fork` is the cache it goes on from, None where its context begins with it; `last` says that nobody
+    needs that cache afterwards. `chunks` cover the request's own positions. `keep` are positions after
+    which the cache is kept for later requests; each ends a chunk.
+    """
+
+    call: int
+    fork: Fork | None
+    last: bool
+    chunks: tuple[tuple[int, int], ...]
+    keep: frozenset[int]
+
+
+def plan_capture(ownership: Ownership, rule: ChunkRule) -> list[RequestPlan]:
+    """The requests that computed tokens, in layout order."""
+    forks: dict[int, Fork | None] = {}
+    for call in ownership.calls:
+        prefix = ownership.prefix_tokens(call)
+        if prefix < ownership.context_tokens(call):
+            forks[call] = Fork(ownership.owner_of(call, prefix - 1), prefix) if prefix else None
+    last_user = {fork: call for call, fork in forks.items() if fork is not None}
+    keep: dict[int, set[int]] = {}
+    for left in last_user:
+        keep.setdefault(left.call, set()).add(left.position)
+    plans = []
+    for call, fork in forks.items():
+        kept = keep.get(call, set())
+        start, stop = ownership.prefix_tokens(call), ownership.context_tokens(call)
+        plans.append(
+            RequestPlan(
+                call,
+                fork,
+                fork is not None and last_user[fork] == call,
+                rule.cut(start, stop, kept),
+                frozenset(kept),
+            )
+        )
+    return plans
