@@ -148,7 +148,7 @@ class DaskExecutor:
             self._client.submit(function, argument, pure=False, retries=1): index
             for index, argument in enumerate(arguments)
         }
-        for future in self._completed(list(futures)):
+        for future in self._completed(list(futures), loop=self._client.loop):
             index = futures[future]
             error: Any = future.exception()
             yield Outcome(index, error=error) if error is not None else Outcome(index, value=future.result())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from inkplex_data.build.run import Summary
+    from inkplex_data.build.outcome import Summary
 
 PANEL = "Make a store"
 

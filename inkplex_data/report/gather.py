@@ -3,58 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from inkplex_data.errors import InkplexError
 from inkplex_data.report.html import render_page
 from inkplex_data.report.summary import StoreSummary, summarise
 from inkplex_data.report.view import CallView, Mark, PrefixSummary
-from inkplex_data.store.format import WINDOW
+from inkplex_data.store.format import LEVEL_FLOOR_DB, WINDOW
 from inkplex_data.store.publish import read_shard
 
 if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
 
 
-Levels = tuple[NDArray[np.float32], NDArray[np.float32]]
-
-
-class CorpusAudio:
-    """The audio of the corpus that a store was built from: a store itself holds no waveform."""
-
-    def __init__(self, corpus: Path) -> None:
-        """Read the corpus's inventory. Raises CorpusError where it cannot be listed."""
-        from inkplex_data.corpus.read import read_corpus
-
-        self._entries = {entry.call_id: entry for entry in read_corpus(corpus).entries}
-
-    def levels(self, call_id: str, frames: int) -> Levels | None:
-        """dBFS of every frame of agent and caller; None where the audio is gone, damaged or of another length."""
-        from inkplex_data.audio.call import resolve_channels
-        from inkplex_data.audio.levels import frame_energy_db
-
-        entry = self._entries.get(call_id)
-        if entry is None:
-            return None
-        try:
-            audio = resolve_channels(entry.audio, entry.channels)
-            agent, caller = frame_energy_db(audio.stream("agent")), frame_energy_db(audio.stream("caller"))
-        except (InkplexError, OSError):
-            return None
-        return (agent, caller) if len(agent) == len(caller) == frames else None
-
-
-def call_view(store: Store, call_id: str, *, audio: CorpusAudio | None = None) -> CallView:
-    """The view of one call, with levels where `audio` has them. Raises UsageError for an unknown call."""
+def call_view(store: Store, call_id: str) -> CallView:
+    """The view of one call. Raises UsageError for an unknown call."""
     call = store.call(call_id)
     row = call.row
-    levels = audio.levels(call_id, call.frames) if audio is not None else None
-    agent_db, caller_db = levels or (None, None)
+    levels = call.level.T.astype(np.float32)
+    # A store made without audio keeps the floor throughout; lanes then follow the words.
+    agent_db, caller_db = levels if (levels > LEVEL_FLOOR_DB).any() else (None, None)
     start = row.get("response_start_frame")
     return CallView(
         call_id=call_id,
@@ -89,10 +60,10 @@ def store_summary(store: Store) -> StoreSummary:
     )
 
 
-def report_page(store: Store, *, draw: int = 20, audio: CorpusAudio | None = None) -> Iterator[str]:
+def report_page(store: Store, *, draw: int = 20) -> Iterator[str]:
     """The report of a store as pieces of one HTML page; the first `draw` calls are drawn."""
     calls = store.calls().collect()
-    views = (call_view(store, call_id, audio=audio) for call_id in calls["call_id"].head(draw))
+    views = (call_view(store, call_id) for call_id in calls["call_id"].head(draw))
     return render_page(store_summary(store), calls, views)
 
 

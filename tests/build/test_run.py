@@ -288,7 +288,13 @@ def test_dask_workers_give_the_same_bytes(built: Path, corpus: Path, recipe: Rec
         "DASK_DISTRIBUTED__WORKER__DAEMON": "False",
     }
     dask = [sys.executable, "-m", "dask"]
-    common = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment, "cwd": tmp_path}
+    common = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "env": environment,
+        "cwd": tmp_path,
+        "start_new_session": True,
+    }
     processes = [
         subprocess.Popen(
             [
@@ -331,7 +337,7 @@ def test_dask_workers_give_the_same_bytes(built: Path, corpus: Path, recipe: Rec
         assert summary.exit_code == 0, summary.text()
         assert tree(tmp_path / "dask") == tree(built)
     finally:
-        for process in processes[::-1]:
-            process.terminate()
         for process in processes:
+            # A worker's nanny has a child of its own, and neither has anything to save.
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
