@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 FRAME_BYTES = 16 * 2 + 4 + 1 + 1
 """Uncompressed bytes of one stored frame: 16 codes of 2 bytes, text, role, mask."""
@@ -101,15 +102,17 @@ class VoiceCandidate:
     call_id: str
     voice: str
     split: str
+    family: str
+    audio_sha256: str
     start_us: int
     end_us: int
 
 
 def voice_samples(candidates: Sequence[VoiceCandidate]) -> dict[str, VoiceSample]:
-    """Per call, the sample its prefix uses: the longest stretch of another call by the same voice in the same split.
+    """Per call, the sample its prefix uses: the longest stretch of another recording by the same voice in the same split.
 
-    Ties fall to the smaller call id. Calls without such a partner are absent. Two samples at most are
-    chosen per (voice, split): the best call's, and the second best's for the best call itself.
+    A call of another family goes before one of the own, which may tell the same story, and never one with
+    the same audio. Ties fall to the smaller call id. Calls without such a partner are absent.
     """
     groups: dict[tuple[str, str], list[VoiceCandidate]] = {}
     for candidate in candidates:
@@ -119,14 +122,22 @@ def voice_samples(candidates: Sequence[VoiceCandidate]) -> dict[str, VoiceSample
         usable = sorted(
             (member for member in members if member.end_us > member.start_us),
             key=lambda member: (member.start_us - member.end_us, member.call_id),
-        )[:2]
+        )
+        # The best of each family, so that looking for another one never takes more than two steps.
+        heads = list({member.family: member for member in reversed(usable)}.values())
+        heads.sort(key=lambda member: (member.start_us - member.end_us, member.call_id))
+        own: dict[str, list[VoiceCandidate]] = {}
+        for member in usable:
+            own.setdefault(member.family, []).append(member)
         for member in members:
-            for source in usable:
-                if source.call_id != member.call_id:
-                    chosen[member.call_id] = VoiceSample(
-                        source.voice, source.split, source.call_id, None, source.start_us, source.end_us
-                    )
-                    break
+            others = chain(
+                (head for head in heads[:2] if head.family != member.family), own.get(member.family, ())
+            )
+            source = next((other for other in others if other.audio_sha256 != member.audio_sha256), None)
+            if source is not None:
+                chosen[member.call_id] = VoiceSample(
+                    source.voice, source.split, source.call_id, None, source.start_us, source.end_us
+                )
     return chosen
 
 

@@ -208,6 +208,8 @@ def _prefixes(
                     entry.call_id,
                     entry.voice,
                     split_of[entry.call_id],
+                    entry.family,
+                    scan.audio_sha256,
                     scan.voice_start_us,
                     scan.voice_end_us,
                 )

@@ -38,15 +38,23 @@ def test_the_later_family_with_the_same_audio_is_refused() -> None:
     }
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("AB"), st.sampled_from(["train", "test"]), st.integers(0, 5)), max_size=12
-    )
+rows = st.tuples(
+    st.sampled_from("AB"),
+    st.sampled_from(["train", "test"]),
+    st.sampled_from("fg"),
+    st.sampled_from("xyz"),
+    st.integers(0, 5),
 )
-def test_a_voice_sample_is_another_call_of_the_same_voice_and_split(rows: list[tuple[str, str, int]]) -> None:
+
+
+@given(st.lists(rows, max_size=14))
+def test_a_voice_sample_is_another_recording_of_the_same_voice_and_split(
+    made: list[tuple[str, str, str, str, int]],
+) -> None:
+    # The same audio is in one family only: the plan has refused anything else.
     calls = [
-        VoiceCandidate(f"c{ix}", voice, split, 10, 10 + length)
-        for ix, (voice, split, length) in enumerate(rows)
+        VoiceCandidate(f"c{ix:02}", voice, split, family, f"{family}{audio}", 10, 10 + length)
+        for ix, (voice, split, family, audio, length) in enumerate(made)
     ]
     chosen = voice_samples(calls)
     by_id = {call.call_id: call for call in calls}
@@ -54,15 +62,15 @@ def test_a_voice_sample_is_another_call_of_the_same_voice_and_split(rows: list[t
         others = [
             other
             for other in calls
-            if other is not call
-            and (other.voice, other.split) == (call.voice, call.split)
+            if (other.voice, other.split) == (call.voice, call.split)
+            and other.audio_sha256 != call.audio_sha256
             and other.end_us > other.start_us
         ]
+        strangers = [other for other in others if other.family != call.family]
         assert (call.call_id in chosen) == bool(others)
         if others:
+            best = min(strangers or others, key=lambda other: (-other.end_us, other.call_id))
             sample = chosen[call.call_id]
-            assert sample.call_id is not None
-            source = by_id[sample.call_id]
-            assert source in others
-            assert source.end_us - source.start_us == max(other.end_us - other.start_us for other in others)
+            assert by_id[sample.call_id or ""] == best
+            assert (sample.start_us, sample.end_us) == (best.start_us, best.end_us)
     assert voice_samples(calls[::-1]) == chosen
