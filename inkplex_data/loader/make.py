@@ -1,0 +1,94 @@
+"""`make_loader`: the options of a loader, checked together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from inkplex_data.errors import UsageError
+from inkplex_data.libraries import require
+from inkplex_data.loader.loader import Loader, Order
+from inkplex_data.loader.samples import Memory
+from inkplex_data.loader.state import check_shards
+from inkplex_data.loader.windows import CONTEXT_FRAMES, Cut, Cutter
+from inkplex_data.store.format import PLAN_LIMIT
+from inkplex_data.store.reader import Store, open_store
+
+if TYPE_CHECKING:
+    import torch
+
+StoreOrPath = Store | str | os.PathLike[str]
+
+PREFETCH_BYTES: Final = 2**31
+"""Two calls with a full memory of 40,000 tokens at the released width."""
+
+
+def make_loader(
+    store: StoreOrPath | Sequence[StoreOrPath],
+    split: str,
+    *,
+    seed: int,
+    rank: int = 0,
+    world_size: int = 1,
+    workers: int = 2,
+    prefetch_bytes: int = PREFETCH_BYTES,
+    device: str | torch.device | None = None,
+    shuffle: bool = True,
+    mix: Sequence[float] | None = None,
+    window_frames: int | None = None,
+    cut: Cut = "fixed",
+    context_frames: int = CONTEXT_FRAMES,
+    memory: Memory = "own",
+    call_ids: Collection[str] | None = None,
+    group: int | None = None,
+    plan_limit: int = PLAN_LIMIT,
+) -> Loader:
+    """A loader of the calls of `split`, in windows with their prefix and their memory.
+
+    store: a store or its path or URL, or several. split: `train`, `validation` or `test`.
+    seed: with the epoch, all that the order depends on. shuffle: else calls come as they are stored.
+    rank, world_size: this process among those that train together.
+    workers: threads that read ahead; 0 reads when asked. prefetch_bytes: how much they may have ahead.
+    device: where tensors go; on a GPU one batch is copied ahead, on a stream of its own. The CPU by default.
+    mix: weight of each store, the share of samples that come from it; see `order.Mixture`.
+    window_frames, cut, context_frames: see `windows.Cutter`; 3,000 less the prefix by default.
+    memory: the call's `own`, its partner's (`wrong`, for evaluation), or `none`.
+    call_ids: only these calls. group: samples that all ranks take together, such as those of one update
+    (`Loader.groups`). plan_limit: versions that a chunk of the plan may hold.
+
+    Raises UsageError for options that make no sense together and for a split without calls, StoreError or
+    StoreCorruptError for a store that is not as its snapshot lists it, MissingLibraryError without torch.
+    """
+    require("torch", extra="train", needed_for="loading batches")
+    many = [store] if isinstance(store, Store | str | os.PathLike) else list(store)
+    faults = [
+        text
+        for bad, text in (
+            (not many, "at least one store is needed"),
+            (not 0 <= rank < world_size, f"rank {rank} is not one of {world_size}"),
+            (workers < 0, f"workers must be 0 or more, got {workers}"),
+            (prefetch_bytes < 1, f"prefetch_bytes must be 1 or more, got {prefetch_bytes}"),
+            (call_ids is not None and len(many) > 1, "call_ids name calls of one store"),
+            (group is not None and group < 1, f"group must be 1 or more, got {group}"),
+            (plan_limit < 1, f"plan_limit must be 1 or more, got {plan_limit}"),
+        )
+        if bad
+    ]
+    if faults:
+        raise UsageError("wrong loader options: " + "; ".join(faults))
+    order = Order(seed, split, shuffle, Cutter(cut, window_frames, context_frames), mix, call_ids)
+    opened = [one if isinstance(one, Store) else open_store(one) for one in many]
+    for one in opened:
+        check_shards(one.files, one.snapshot.shards)
+    return Loader(
+        opened,
+        order,
+        memory=memory,
+        place=(rank, world_size),
+        group=group,
+        workers=workers,
+        prefetch_bytes=prefetch_bytes,
+        device=device,
+        plan_limit=plan_limit,
+    )

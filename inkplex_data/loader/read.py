@@ -1,0 +1,195 @@
+"""One sample from the store into one block of host memory: states by direct, verified reads, the rest beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from inkplex_data.clock import FRAME_US
+from inkplex_data.errors import StoreCorruptError
+from inkplex_data.loader.batch import Batch, Layout, Targets
+from inkplex_data.loader.buffers import BufferPool
+from inkplex_data.loader.samples import Memory, Sample
+from inkplex_data.loader.windows import VersionColumns, window_versions
+from inkplex_data.memory.plan import plan_chunks
+from inkplex_data.store.call import Call, Prefix
+from inkplex_data.store.format import CODEBOOKS, PLAN_LIMIT, VERSIONS
+from inkplex_data.store.reader import Store
+from inkplex_data.store.states_read import StatesReader
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class SampleReader:
+    """Reads samples of a store. Safe between threads; most of its time is spent without Python's lock."""
+
+    store: Store
+    memory: Memory
+    pool: BufferPool
+    plan_limit: int = PLAN_LIMIT
+
+    def read(self, sample: Sample, *, epoch: int, index: int) -> Batch:
+        """The sample as tensors on the CPU. Raises StoreCorruptError for damaged or missing bytes."""
+        call, prefix = self._call(sample)
+        seen = _Seen.of(self.store, call, sample) if call.recording_id is not None else _Seen.nothing()
+        steps = sample.stop - sample.first + sample.prefix_frames
+        tokens, versions = seen.tokens, seen.versions
+        parts: dict[str, tuple[str, tuple[int, ...]]] = {}
+        if seen.states is not None:
+            parts["states"] = ("bfloat16", (tokens, *seen.states.shape[1:]))
+        parts |= {
+            "codes": ("int64", (1 + 2 * CODEBOOKS, steps)),
+            "roles": ("uint8", (steps,)),
+            "mask": ("uint8", (steps,)),
+            "kind": ("uint8", (tokens,)),
+            "piece_offsets": ("int64", (tokens + 1,)),
+            "piece_ids": ("int32", (len(seen.piece_ids),)),
+            **{name: (str(column.dtype), column.shape) for name, column in vars(versions).items()},
+        }
+        layout = Layout(parts)
+        block = self.pool.tensor(layout.size_bytes)
+        tensors = layout.tensors(block)
+        if seen.states is not None:
+            first = seen.state_row + seen.first_token
+            seen.states.read_rows(first, first + tokens, tensors["states"])
+        _fill_frames(tensors, sample, self.store, call, prefix)
+        for name in ("kind", "piece_offsets", "piece_ids"):
+            tensors[name].numpy()[:] = getattr(seen, name)
+        for name, column in vars(versions).items():
+            tensors[name].numpy()[:] = column
+        starts_at_us, response = call.recording_starts_at_us, call.row["response_start_frame"]
+        here = response is not None and sample.first <= response < sample.stop
+        return Batch(
+            **{"states": None, **tensors},  # type: ignore[arg-type]
+            chunks=plan_chunks(versions.start, versions.end, steps=steps, limit=self.plan_limit),
+            call_id=call.call_id,
+            family=str(call.row["family"]),
+            split=call.split,
+            recording_id=None if self.memory == "none" else call.recording_id,
+            prefix_frames=sample.prefix_frames,
+            window=(sample.first, sample.stop),
+            recording_starts_at_us=None if starts_at_us is None else starts_at_us + sample.first * FRAME_US,
+            response_start=response - sample.first + sample.prefix_frames if here else None,
+            first_token=seen.first_token,
+            store=sample.store,
+            epoch=epoch,
+            index=index,
+            bytes_=layout.size_bytes,
+        )
+
+    def targets(self, sample: Sample) -> Targets:
+        """Only what the objective looks at: a few hundred kilobytes."""
+        import torch
+
+        call, prefix = self._call(sample)
+        steps = sample.stop - sample.first + sample.prefix_frames
+        tensors = {
+            "codes": torch.empty(1 + 2 * CODEBOOKS, steps, dtype=torch.int64),
+            "roles": torch.empty(steps, dtype=torch.uint8),
+            "mask": torch.empty(steps, dtype=torch.uint8),
+        }
+        _fill_frames(tensors, sample, self.store, call, prefix)
+        return Targets(**tensors, prefix_frames=sample.prefix_frames)
+
+    def _call(self, sample: Sample) -> tuple[Call, Prefix]:
+        row = sample.row
+        if self.memory == "none":
+            row = {**row, "recording_id": None}
+        call = Call(self.store, row)
+        if self.memory == "wrong" and row["memory_of"] is not None:
+            call = call.wrong_memory()
+        prefix_id = row["prefix_id"]
+        return call, Prefix.none() if prefix_id is None else self.store.prefix_by_id(prefix_id)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The part of a recording that a window sees. `row` of `versions` counts from `first_token`."""
+
+    versions: VersionColumns
+    kind: NDArray[np.uint8]
+    piece_offsets: NDArray[np.int64]
+    piece_ids: NDArray[np.int32]
+    first_token: int
+    states: StatesReader | None
+    state_row: int
+    """Row of the recording's first token in `states`."""
+
+    @property
+    def tokens(self) -> int:
+        return len(self.kind)
+
+    @classmethod
+    def nothing(cls) -> _Seen:
+        return cls(
+            VersionColumns.empty(),
+            np.empty(0, np.uint8),
+            np.zeros(1, np.int64),
+            np.empty(0, np.int32),
+            0,
+            None,
+            0,
+        )
+
+    @classmethod
+    def of(cls, store: Store, call: Call, sample: Sample) -> _Seen:
+        """Raises StoreCorruptError for versions of tokens that the recording does not have."""
+        assert call.recording_id is not None
+        recording = store.recording_row(call.recording_id)
+        if not recording["state_width"]:
+            return cls.nothing()
+        versions = window_versions(_version_columns(call), sample.first, sample.stop, sample.prefix_frames)
+        first, stop = (int(versions.row.min()), int(versions.row.max()) + 1) if len(versions) else (0, 0)
+        if first < 0 or stop > recording["tokens"]:
+            raise StoreCorruptError(
+                f"call {call.call_id!r} has versions of tokens {first:,} to {stop - 1:,}, and recording "
+                f"{call.recording_id!r} has {recording['tokens']:,} tokens",
+                where=store.root,
+                next_step="Run `inkplex-data verify` on the store, and build it again.",
+            )
+        table = store.table("recordings", recording["shard"], "tokens").read(
+            recording["token_offset"] + first, stop - first, columns=["kind", "piece_ids"]
+        )
+        pieces = table["piece_ids"]
+        lengths = pieces.list.len().fill_null(0).to_numpy()
+        return cls(
+            versions=replace(versions, row=versions.row - np.int32(first)),
+            kind=table["kind"].to_physical().cast(pl.UInt8).to_numpy(),
+            piece_offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+            piece_ids=pieces.explode().drop_nulls().cast(pl.Int32).to_numpy(),
+            first_token=first,
+            states=store.states(recording["shard"]),
+            state_row=recording["token_offset"],
+        )
+
+
+def _version_columns(call: Call) -> VersionColumns:
+    table = call.versions
+    columns: dict[str, Any] = {
+        name: table[name].cast(dtype).to_numpy() for name, dtype in VERSIONS.items() if name != "call_ix"
+    }
+    return VersionColumns(**columns)
+
+
+def _fill_frames(
+    tensors: dict[str, torch.Tensor], sample: Sample, store: Store, call: Call, prefix: Prefix
+) -> None:
+    """Prefix and window side by side: text and codes, roles, and the mask, which is zero over the prefix."""
+    at, shard = prefix.frames, call.row["shard"]
+    first = call.row["frame_offset"] + sample.first
+    stop = call.row["frame_offset"] + sample.stop
+    codes, roles, mask = (tensors[name].numpy() for name in ("codes", "roles", "mask"))
+    codes[0, :at], codes[1:, :at] = prefix.text, prefix.codes
+    roles[:at], mask[:at] = prefix.role, 0
+
+    def read(name: str) -> NDArray[Any]:
+        return store.array("calls", shard, name).read(first, stop)
+
+    codes[0, at:], codes[1:, at:] = read("text"), read("codes").T
+    roles[at:], mask[at:] = read("role"), read("mask")

@@ -1,0 +1,142 @@
+"""The samples of one store: every window of every call of a split, numbered without listing them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import polars as pl
+
+from inkplex_data.errors import UsageError
+from inkplex_data.loader.order import Permutation
+from inkplex_data.loader.windows import Cutter
+from inkplex_data.store.format import CODEBOOKS, STATE_ROWS
+from inkplex_data.store.reader import Store
+
+Memory = Literal["own", "wrong", "none"]
+"""Whose memory samples carry: the call's own, that of its partner for wrong memory, or nobody's."""
+
+_COLUMNS: Final = [
+    "call_id", "shard", "frame_offset", "frames", "version_offset", "versions", "recording_id",
+    "recording_starts_at_us", "prefix_id", "wrong_memory_of", "split", "family", "response_start_frame",
+]  # fmt: skip
+_SHOWN: Final = 5
+FRAME_BYTES: Final = 8 * (1 + 2 * CODEBOOKS) + 2
+"""Of one frame in a batch: 17 codes, role and mask."""
+VERSION_BYTES: Final = 15
+TOKEN_BYTES: Final = 32
+"""Of one token beside its states: kind, offset, and room for six pieces, where two are usual."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One window of a call: frames [first, stop) of the recording, behind `prefix_frames` frames."""
+
+    store: int
+    row: dict[str, Any]
+    first: int
+    stop: int
+    prefix_frames: int
+    bytes_: int
+    """Room that its batch takes, from the index alone: at least what it will be, as good as always."""
+
+
+class SampleIndex:
+    """Every sample of one split of a store at its snapshot."""
+
+    def __init__(
+        self,
+        store: Store,
+        number: int,
+        split: str,
+        cutter: Cutter,
+        *,
+        memory: Memory = "own",
+        call_ids: Collection[str] | None = None,
+    ) -> None:
+        """`number` is the store's place among several. `call_ids` restricts the calls, all by default.
+
+        Raises UsageError if nothing is left, for a call that is not in the split, for a prefix that leaves no
+        room, and for wrong memory where calls with a recording have no partner.
+        """
+        if memory not in get_args(Memory):
+            raise UsageError(f"memory is {', '.join(get_args(Memory))}, not {memory!r}")
+        self.store, self.number, self.cutter, self.memory = store, number, cutter, memory
+        calls = store.catalog.frame("calls", _COLUMNS).sort("shard", "frame_offset")
+        own = calls.filter(pl.col("split") == split)
+        if not own.height:
+            raise UsageError(
+                f"no call of split {split!r}",
+                where=store.root,
+                next_step=f"It has the splits {', '.join(sorted(set(calls['split']))) or 'of no call'}.",
+            )
+        if call_ids is not None:
+            if lacking := set(call_ids) - set(own["call_id"]):
+                raise UsageError(
+                    f"{len(lacking)} calls are not in split {split!r}: {_some(sorted(lacking))}",
+                    where=store.root,
+                )
+            own = own.filter(pl.col("call_id").is_in(list(call_ids)))
+        if not own.height:
+            raise UsageError("no call was asked for", where=store.root)
+        prefixes = store.catalog.frame("prefixes", ["prefix_id", "frames"])
+        self._prefix_frames: dict[str | None, int] = {None: 0, **dict(prefixes.iter_rows())}
+        self._calls = own.with_columns(self._source_recording(own, calls))
+        self._check_partners()
+        windows = [
+            cutter.count(frames, self._prefix_frames.get(prefix, 0))
+            for frames, prefix in own.select("frames", "prefix_id").iter_rows()
+        ]
+        self._ends = np.cumsum(windows, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def sample(self, lap: int, index: int, *, seed: int, shuffle: bool) -> Sample:
+        """Sample `index` of lap `lap` through the store: a pure function of its arguments."""
+        if shuffle:
+            index = Permutation(len(self), seed, self.number, lap)[index]
+        at = int(np.searchsorted(self._ends, index, side="right"))
+        row = self._calls.row(at, named=True)
+        frames, prefix_frames = row["frames"], self._prefix_frames.get(row["prefix_id"], 0)
+        window = index - (int(self._ends[at - 1]) if at else 0)
+        first, stop = self.cutter.window(window, frames, prefix_frames, seed, self.number, lap, at)
+        return Sample(
+            self.number, row, first, stop, prefix_frames, self._bytes(row, stop - first + prefix_frames)
+        )
+
+    def _source_recording(self, own: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
+        """The recording whose memory each call's samples carry."""
+        if self.memory == "own":
+            return own["recording_id"].alias("memory_of")
+        if self.memory == "none":
+            return pl.Series("memory_of", [None] * own.height, pl.String)
+        of_call = calls.select(
+            pl.col("call_id").alias("wrong_memory_of"), pl.col("recording_id").alias("memory_of")
+        )
+        return own.join(of_call, on="wrong_memory_of", how="left", maintain_order="left")["memory_of"]
+
+    def _check_partners(self) -> None:
+        if self.memory == "wrong":
+            alone = self._calls.filter(pl.col("recording_id").is_not_null() & pl.col("memory_of").is_null())
+            if alone.height:
+                raise UsageError(
+                    f"{alone.height} calls have a recording and no partner for wrong memory: "
+                    f"{_some(alone['call_id'].to_list())}",
+                    where=self.store.root,
+                    next_step="Partners are chosen for validation and test calls; evaluate one of these splits.",
+                )
+
+    def _bytes(self, row: dict[str, Any], frames: int) -> int:
+        total = frames * FRAME_BYTES
+        if row["memory_of"] is not None:
+            recording = self.store.recording_row(row["memory_of"])
+            tokens, width = recording["tokens"], recording["state_width"]
+            total += tokens * (len(STATE_ROWS) * 2 * width + TOKEN_BYTES) + row["versions"] * VERSION_BYTES
+        return total
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:_SHOWN])) + (" …" if len(names) > _SHOWN else "")

@@ -1,0 +1,75 @@
+"""Blocks are used again once nothing looks at them, and not before."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+
+from inkplex_data.loader import make_loader
+from inkplex_data.loader.buffers import GRAIN, BufferPool
+from inkplex_data.store.reader import Store
+
+
+def test_a_block_comes_back_when_its_last_tensor_is_gone() -> None:
+    pool = BufferPool(4 * GRAIN)
+    tensor = pool.tensor(1_000)
+    part = tensor[16:32].view(torch.bfloat16)
+    array = part.view(torch.int16).numpy()
+    place = tensor.data_ptr()
+    del tensor, part
+    other = pool.tensor(10)
+    assert other.data_ptr() != place  # an array still looks at the first block
+    del array
+    assert pool.tensor(GRAIN).data_ptr() == place
+    assert pool.allocated_bytes == 2 * GRAIN
+
+
+def test_the_smallest_block_that_fits_is_taken() -> None:
+    pool = BufferPool(10 * GRAIN)
+    held = [pool.tensor(size * GRAIN) for size in (3, 1, 2)]
+    places = [tensor.data_ptr() for tensor in held]
+    held.clear()
+    assert pool.tensor(GRAIN + 1).data_ptr() == places[2]
+    assert len(pool.tensor(7)) == 7
+
+
+def test_memory_is_given_up_rather_than_kept_without_bound() -> None:
+    pool = BufferPool(GRAIN)
+    for size in (1, 2, 3, 4, 5):
+        pool.tensor(size * GRAIN)
+    assert pool.allocated_bytes <= GRAIN + 2 * 5 * GRAIN
+    many = [pool.tensor(GRAIN) for _ in range(20)]
+    assert pool.allocated_bytes >= 20 * GRAIN
+    many.clear()
+    pool.tensor(1)
+    assert pool.allocated_bytes <= GRAIN + 2 * 5 * GRAIN
+
+
+def test_a_tensor_outlives_its_pool() -> None:
+    tensor = BufferPool(0).tensor(100)
+    gc.collect()
+    tensor.fill_(7)
+    assert tensor.sum() == 700
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_loader_reads_into_the_same_memory_again(store: Store, workers: int) -> None:
+    one = make_loader(store, "train", seed=0, window_frames=40, workers=workers, prefetch_bytes=1)
+    places = set()
+    for _ in range(2):
+        for batch in one:
+            places.add(batch.block().data_ptr())
+    # One that is read, one that is handed out, one that the loop still has.
+    assert len(places) <= 3
+
+
+def test_batches_that_are_kept_stay_as_they_are(store: Store) -> None:
+    kept = list(make_loader(store, "train", seed=0, window_frames=40, workers=2))
+    copies = [batch.block().clone() for batch in kept]
+    for batch, again in zip(
+        kept, make_loader(store, "train", seed=0, window_frames=40, workers=0), strict=True
+    ):
+        assert batch.codes.equal(again.codes)
+    assert all(batch.block().equal(copy) for batch, copy in zip(kept, copies, strict=True))
