@@ -192,7 +192,18 @@ class MimiStream:
                 use_streaming=True,
             )
             codes = output.audio_codes[0].T.cpu().numpy().astype(np.uint16)
-        self._cache = output.encoder_cache
-        self._padding_cache = output.padding_cache
+            self._keep(output.encoder_cache, output.padding_cache)
         self._fill = 0
         return codes
+
+    def _keep(self, cache: Any, padding_cache: Any) -> None:
+        """Carry Mimi's state over to the next chunk.
+
+        The caches hold views of the last few columns of every layer's input; without copies they would keep
+        whole chunks of activations alive through the next one, some 70 MB.
+        """
+        states = padding_cache.padding_cache
+        states[:] = [None if state is None else state.clone() for state in states]
+        for layer in cache.layers:
+            layer.keys, layer.values = layer.keys.clone(), layer.values.clone()
+        self._cache, self._padding_cache = cache, padding_cache
