@@ -80,6 +80,7 @@ def measure(tokens: int, model_id: str, chunk_tokens: int) -> dict[str, float]:
         "peak_bytes": status_bytes("VmHWM"),
         "above_start_bytes": status_bytes("VmHWM") - before,
         "cache_bytes": cache_bytes,
+        "states_never_held_bytes": tokens * 3 * model.width * 2,
         "chunks": chunks,
         "seconds": round(seconds, 2),
     }
@@ -106,7 +107,6 @@ def main() -> None:
         found[name] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     growth = found["long"]["peak_bytes"] - found["short"]["peak_bytes"]
     cache_growth = found["long"]["cache_bytes"] - found["short"]["cache_bytes"]
-    states = options.long * 3 * found["long"].get("width", 64) * 2
     result = {
         "tokens": [options.short, options.long],
         **{f"{name}_{key}": value for name, values in found.items() for key, value in values.items()},
@@ -114,7 +114,6 @@ def main() -> None:
         "baseline": "growth of the model's own key/value cache",
         "baseline_bytes": cache_growth,
         "ratio": round(growth / cache_growth, 3),
-        "states_bytes_never_held": states,
     }
     if options.json:
         print(json.dumps(result))

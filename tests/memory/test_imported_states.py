@@ -148,7 +148,7 @@ def test_mixtures_are_refused(tmp_path: Path) -> None:
     ) as caught:
         state_source([stated(tmp_path, 1, 4), Asked(2, 1)], None, source="r.jsonl")
     assert caught.value.code == "recording-states-mixed"
-    with pytest.raises(RecordingError, match="states have width 9, those of 1.safetensors have 8"):
+    with pytest.raises(RecordingError, match=r"states have width 9, those of 1\.safetensors have 8"):
         state_source([stated(tmp_path, 1, 4), stated(tmp_path, 2, 4, width=9)], None, source="r.jsonl")
 
 
