@@ -517,6 +517,13 @@ CODES: dict[str, Code] = {
         "The tokenizer's chat template refuses the dialogue.",
         "Correct the messages, or give tokenizer.json alone, for Inkling's own framing.",
     ),
+    # export
+    "export-too-long": Code(
+        "export",
+        "error",
+        "The call is too long for a WAV file, which ends at 4 GiB.",
+        "Cut the call into shorter ones before exporting it.",
+    ),
     # store
     "audio-in-two-families": Code(
         "store",

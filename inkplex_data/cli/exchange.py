@@ -1,0 +1,120 @@
+"""`export` and `import`: calls for other people's trainers, and theirs for ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from inkplex_data.export.calls import ExportSummary
+
+PANEL = "Exchange"
+Form = Literal["disk", "parquet"]
+
+export_app = typer.Typer(no_args_is_help=True, help="Write calls in the layouts that other trainers read.")
+import_app = typer.Typer(no_args_is_help=True, help="Bring in what other tools have written.")
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(export_app, name="export", rich_help_panel=PANEL)
+    app.add_typer(import_app, name="import", rich_help_panel=PANEL)
+
+
+SOURCE = typer.Argument(
+    ..., metavar="STORE|CORPUS", help="A store, or a corpus: a manifest, a Moshi inventory or a folder."
+)
+AGENT = typer.Option(None, help="Label or channel number of the agent in a corpus's transcripts.")
+
+
+@export_app.command("moshi-finetune")
+def moshi_finetune(
+    source: str = SOURCE,
+    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    agent: str | None = AGENT,
+) -> None:
+    """Stereo files, word JSON and JSONL inventories, as the Moshi fine-tuning code reads them.
+
+    A corpus keeps its samples, its rate and its words. A store has no waveforms: its words are written, and
+    inventories that name the audio.
+    """
+    from inkplex_data.export.moshi import export_corpus, export_store
+
+    if _is_store(source):
+        from inkplex_data.store.reader import open_store
+
+        with open_store(source) as store:
+            _end(export_store(store, out))
+    from inkplex_data.corpus.read import read_corpus
+
+    _end(export_corpus(read_corpus(Path(source)), out, agent=agent))
+
+
+@export_app.command("hf")
+def hf(
+    source: str = SOURCE,
+    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    form: Form = typer.Option("disk", help="disk (for load_from_disk) or parquet (with the features in it)."),
+    agent: str | None = AGENT,
+) -> None:
+    """A Hugging Face dataset, one row a call: audio and words of a corpus, or codes, text and words of a store."""
+    _without_bars()
+    from inkplex_data.export.hf import export_hf_corpus, export_hf_store
+
+    if _is_store(source):
+        from inkplex_data.store.reader import open_store
+
+        with open_store(source) as store:
+            _end(export_hf_store(store, out, form=form))
+    from inkplex_data.corpus.read import read_corpus
+
+    _end(export_hf_corpus(read_corpus(Path(source)), out, form=form, agent=agent))
+
+
+@import_app.command("hf")
+def import_hf_command(
+    source: str = typer.Argument(
+        ..., metavar="DATASET", help="A folder of save_to_disk or of Parquet files, or a hub id."
+    ),
+    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder of the corpus; empty or new."),
+    audio: str | None = typer.Option(None, help="Column of the two-channel audio, where there are several."),
+    words: str = typer.Option("words", help="Column of the words."),
+) -> None:
+    """A Hugging Face dataset of calls becomes a corpus: audio files as they are, word JSON, and a manifest."""
+    _without_bars()
+    from inkplex_data.export.hf_import import import_hf
+
+    _end(import_hf(source, out, audio=audio, words=words))
+
+
+@import_app.command("words")
+def import_words(
+    transcripts: list[Path] = typer.Argument(
+        ..., metavar="TRANSCRIPT...", help="Word files of any format that is read."
+    ),
+    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder for the Moshi JSON files."),
+    agent: str | None = typer.Option(None, help="Label or channel number of the agent."),
+) -> None:
+    """Transcripts of any format become Moshi JSON, named like them. Exits with 3 where some could not be read."""
+    from inkplex_data.export.words import convert_words
+
+    summary = convert_words(transcripts, out, agent=agent)
+    _end(summary)
+
+
+def _without_bars() -> None:
+    """Progress bars are for terminals; the library draws them everywhere unless told before it is loaded."""
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+
+
+def _is_store(source: str) -> bool:
+    return "://" in source or (Path(source) / "store.json").is_file()
+
+
+def _end(summary: ExportSummary) -> None:
+    typer.echo(summary.text())
+    raise typer.Exit(summary.exit_code)

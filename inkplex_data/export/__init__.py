@@ -1,0 +1,1 @@
+"""Calls for other people's trainers: the layout of Moshi fine-tuning, and Hugging Face datasets, out and in."""

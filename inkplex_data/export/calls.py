@@ -1,0 +1,98 @@
+"""What an export takes from a corpus: each call's audio, checked, and its repaired words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inkplex_data.audio.call import resolve_channels
+from inkplex_data.clock import samples_to_us
+from inkplex_data.corpus.entry import CallEntry, Corpus
+from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.corpus.transcripts import SpeakerRule, load_words
+from inkplex_data.corpus.words import RawWord, TimedWord, repair_words
+from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.export.native import NativeStereo
+from inkplex_data.problems import Problem, ProblemLog
+
+
+@dataclass(frozen=True)
+class ExportCall:
+    """One call that can be exported. `words` may be empty; `problems` are what was repaired in it."""
+
+    entry: CallEntry
+    stereo: NativeStereo
+    words: list[TimedWord]
+    text_conditions: dict[str, Any] | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def duration_us(self) -> int:
+        return samples_to_us(self.stereo.scan.samples)
+
+
+@dataclass
+class ExportSummary:
+    """What an export wrote: ids of calls, the refused ones with their reason, and what the reader should know."""
+
+    folder: Path
+    calls: list[str] = field(default_factory=list)
+    refused: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 all done; 1 nothing could be exported; 3 some calls were refused."""
+        return 0 if not self.refused else 3 if self.calls else 1
+
+    def text(self) -> str:
+        lines = [f"{self.folder}: {len(self.calls)} calls", *(f"  {note}" for note in self.notes)]
+        return "\n".join([*lines, *(f"  refused {p.call_id}: [{p.code}] {p.message}" for p in self.refused)])
+
+
+def export_calls(corpus: Corpus, *, agent: str | None, refused: list[Problem]) -> Iterator[ExportCall]:
+    """Each call of the corpus that is sound, in its order; the others go to `refused`.
+
+    `agent` names the agent's label in transcripts, as the recipe key `words.agent` does.
+    """
+    refused += corpus.refused
+    for entry in corpus.entries:
+        log = ProblemLog(entry.call_id)
+        try:
+            yield _read(entry, agent, log)
+        except CallRefused as error:
+            refused.append(log.refuse(error))
+
+
+def _read(entry: CallEntry, agent: str | None, log: ProblemLog) -> ExportCall:
+    audio = resolve_channels(entry.audio, entry.channels)
+    stereo = NativeStereo(audio, audio.scan(log))
+    duration_us = samples_to_us(stereo.scan.samples)
+    words: list[TimedWord] = []
+    conditions = entry.text_conditions
+    if entry.words is not None:
+        channel = entry.channels.agent if entry.channels is not None else 0
+        rule = SpeakerRule(agent=agent, agent_channel=channel)
+        words, transcript = load_words(entry.words, duration_us=duration_us, log=log, rule=rule)
+        conditions = conditions if conditions is not None else transcript.text_conditions
+    elif entry.sidecar is not None and (given := read_sidecar(entry.sidecar).words) is not None:
+        raw = [
+            RawWord(
+                word.text, word.start_s, word.end_s, word.speaker, word.confidence, f"/words/items/{index}"
+            )
+            for index, word in enumerate(given.items)
+        ]
+        words = repair_words(raw, duration_us=duration_us, log=log, method=given.method or "sidecar")
+    return ExportCall(entry, stereo, words, conditions, tuple(log.problems))
+
+
+def prepared_folder(folder: Path) -> Path:
+    """The folder to export into, made if it is not there. Raises UsageError for one that holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            "the folder is not empty", where=str(folder), next_step="choose another folder for -o"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

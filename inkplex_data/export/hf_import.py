@@ -1,0 +1,193 @@
+"""A Hugging Face dataset of calls as a corpus: each row's audio file as it is, a word JSON, and a manifest."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+
+from inkplex_data.atomic import replacing
+from inkplex_data.corpus.folder import AUDIO_SUFFIXES, MANIFEST_NAME
+from inkplex_data.corpus.words import SPEAKER_MAIN
+from inkplex_data.errors import CorpusError, UsageError
+from inkplex_data.export.calls import ExportSummary, prepared_folder
+from inkplex_data.export.names import FileNames
+from inkplex_data.libraries import require
+from inkplex_data.problems import Problem
+from inkplex_data.store.format import SPLITS
+
+AUDIO_FOLDER: Final = "calls"
+_TEMPORARY: Final = ".tmp-datasets"
+_MAGIC: Final = (
+    (b"RIFF", ".wav"),
+    (b"RF64", ".wav"),
+    (b"fLaC", ".flac"),
+    (b"OggS", ".ogg"),
+    (b"ID3", ".mp3"),
+)
+_SPLIT_NAMES: Final = {"valid": "validation", "val": "validation", "dev": "validation", "eval": "validation"}
+_TEXTS: Final = ("text", "word")
+_STARTS: Final = ("start_s", "start")
+_ENDS: Final = ("end_s", "end")
+
+
+def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str = "words") -> ExportSummary:
+    """Write the rows of a dataset as a corpus that `build` takes, and return what became of them.
+
+    `source` is a folder (of `save_to_disk`, or of Parquet files) or a hub id. `audio` names the column of
+    two-channel audio; by default it is the one audio column, or two of them of which one names the agent
+    and the other the caller. `words` is a list of objects with `text` or `word`, `start_s` or `start`,
+    `end_s` or `end` in seconds, and `speaker`, without which a word counts as the agent's.
+
+    Raises UsageError for a folder that holds something or columns that are not there, CorpusError for a
+    source that cannot be read, MissingLibraryError without `datasets`.
+    """
+    datasets = require("datasets", extra="hf", needed_for="a Hugging Face dataset")
+    summary, names = ExportSummary(prepared_folder(folder)), FileNames()
+    (folder / AUDIO_FOLDER).mkdir()
+    lines = []
+    try:
+        for split, dataset in _splits(datasets, source, folder / _TEMPORARY):
+            sides = _audio_columns(datasets, dataset.features, audio)
+            # Bytes as they are stored: whatever decodes a corpus decodes them too.
+            undecoded = reduce(
+                lambda table, column: table.cast_column(column, datasets.Audio(decode=False)),
+                sides.values(),
+                dataset,
+            )
+            columns = _Columns(split, sides, words)
+            for index, row in enumerate(undecoded):
+                call_id = str(row.get("call_id") or row.get("id") or f"{split}-{index:06d}")
+                line = _row(row, call_id, columns, folder=folder, name=names.of(call_id))
+                if isinstance(line, str):
+                    summary.refused.append(Problem(call_id, "corpus", "file-missing", "error", "", line))
+                    continue
+                lines.append(line)
+                summary.calls.append(call_id)
+    finally:
+        shutil.rmtree(folder / _TEMPORARY, ignore_errors=True)
+    with replacing(folder / MANIFEST_NAME) as file:
+        file.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
+    return summary
+
+
+def _splits(datasets: Any, source: str, cache: Path) -> Iterator[tuple[str, Any]]:
+    path = Path(source)
+    try:
+        if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
+            found = datasets.load_from_disk(str(path))
+        elif path.is_dir():
+            found = datasets.load_dataset("parquet", data_dir=str(path), cache_dir=str(cache))
+        else:
+            found = datasets.load_dataset(source, cache_dir=str(cache))
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        raise CorpusError(
+            f"cannot be read as a dataset ({str(error).splitlines()[0] if str(error) else type(error).__name__})",
+            where=source,
+            next_step="name a folder of `save_to_disk`, one of Parquet files, or a hub id",
+        ) from error
+    if isinstance(found, Mapping):
+        yield from found.items()
+    else:
+        yield str(found.split or "train"), found
+
+
+def _audio_columns(datasets: Any, features: Mapping[str, Any], audio: str | None) -> dict[str, str]:
+    """The columns to write, by side; the one key "" stands for both sides in one file."""
+    known = [name for name, feature in features.items() if isinstance(feature, datasets.Audio)]
+    if audio is not None:
+        if audio not in known:
+            raise UsageError(f"there is no audio column {audio!r}", next_step=f"audio columns are {known}")
+        return {"": audio}
+    if len(known) == 1:
+        return {"": known[0]}
+    sides = {side: [name for name in known if side in name.lower()] for side in ("agent", "caller")}
+    if all(len(found) == 1 for found in sides.values()):
+        return {side: found[0] for side, found in sides.items()}
+    raise UsageError(
+        f"it is not clear which of the audio columns {known} holds the call",
+        next_step="name the one with two channels with --audio",
+    )
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What a split's rows hold: audio columns by side, and the column of the words."""
+
+    split: str
+    sides: Mapping[str, str]
+    words: str
+
+
+def _row(
+    row: Mapping[str, Any], call_id: str, columns: _Columns, *, folder: Path, name: str
+) -> dict[str, Any] | str:
+    """The row's manifest line, or why there is none."""
+    paths = {}
+    for side, column in columns.sides.items():
+        stem = f"{name}.{side}" if side else name
+        path = _audio_file(row[column], folder / AUDIO_FOLDER, stem)
+        if path is None:
+            return f"column {column!r} holds no audio, and names no file that is there"
+        paths[side] = f"{AUDIO_FOLDER}/{path.name}"
+    own = str(row.get("split") or columns.split)
+    line: dict[str, Any] = {"id": call_id, "path": paths.get("") or paths}
+    line |= {key: row[key] for key in ("family", "role", "voice") if isinstance(row.get(key), str)}
+    known = _SPLIT_NAMES.get(own, own)
+    if known in SPLITS:
+        line["split"] = known
+    if isinstance(row.get("text_conditions"), str):
+        line["text_conditions"] = json.loads(row["text_conditions"])
+    given = row.get(columns.words)
+    if isinstance(given, list) and given:
+        with replacing(folder / AUDIO_FOLDER / f"{name}.json") as file:
+            file.write(json.dumps(_document(given), ensure_ascii=False).encode())
+        line["words"] = f"{AUDIO_FOLDER}/{name}.json"
+    return line
+
+
+def _audio_file(value: Any, folder: Path, stem: str) -> Path | None:
+    if not isinstance(value, dict):
+        return None
+    data, origin = value.get("bytes"), Path(value.get("path") or "")
+    if data is None:
+        if not origin.is_file():
+            return None
+        path = folder / f"{stem}{origin.suffix}"
+        shutil.copyfile(origin, path)
+        return path
+    named = origin.suffix.lower() if origin.suffix.lower() in AUDIO_SUFFIXES else ".wav"
+    suffix = next((suffix for magic, suffix in _MAGIC if data.startswith(magic)), named)
+    path = folder / f"{stem}{suffix}"
+    with replacing(path) as file:
+        file.write(data)
+    return path
+
+
+def _document(words: list[Any]) -> dict[str, Any]:
+    """The Moshi layout's word JSON. What is no word is kept, for the reader to count."""
+    entries = [
+        [
+            _first(word, _TEXTS),
+            [_first(word, _STARTS), _first(word, _ENDS)],
+            word.get("speaker") or SPEAKER_MAIN,
+        ]
+        for word in words
+        if isinstance(word, dict)
+    ]
+    document: dict[str, Any] = {"alignments": entries}
+    confidences = [word.get("confidence") for word in words if isinstance(word, dict)]
+    if any(confidence is not None for confidence in confidences):
+        document["confidence"] = confidences
+    methods = {word.get("method") for word in words if isinstance(word, dict)} - {None, "interpolated"}
+    if len(methods) == 1:
+        document["method"] = methods.pop()
+    return document
+
+
+def _first(word: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((word[name] for name in names if name in word), None)

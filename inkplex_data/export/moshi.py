@@ -1,0 +1,187 @@
+"""The layout of Moshi fine-tuning: stereo files, a word JSON beside each, and JSONL inventories.
+
+    DIR/dataset.jsonl                      {"path": "data_stereo/ID.wav", "duration": 24.521}
+    DIR/train.jsonl validation.jsonl …     the calls of each split that the corpus names
+    DIR/manifest.jsonl                     the same calls with id, family, split, role and voice, for our reader
+    DIR/data_stereo/ID.wav ID.json         left = agent, right = caller
+
+Samples are those of the corpus, at its rate, in 16 bits where they fit and else in 32-bit float. Times are decimal
+seconds that read back as the same microsecond.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import polars as pl
+
+from inkplex_data.atomic import replacing
+from inkplex_data.audio.write import write_wav
+from inkplex_data.clock import samples_to_us, us_to_seconds
+from inkplex_data.corpus.entry import Corpus
+from inkplex_data.corpus.transcripts.moshi import moshi_document
+from inkplex_data.corpus.words import SPEAKER_UNKNOWN, TimedWord, main_speaker_faults
+from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
+from inkplex_data.export.names import FileNames
+from inkplex_data.problems import ProblemLog
+from inkplex_data.store.reader import Store
+
+AUDIO_FOLDER: Final = "data_stereo"
+
+
+class _Inventories:
+    """The JSONL files of an export, held until every call is written, so that none names a file that is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lines: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, name: str, line: dict[str, Any]) -> None:
+        self._lines.setdefault(name, []).append(
+            {key: value for key, value in line.items() if value is not None}
+        )
+
+    def write(self) -> None:
+        for name, lines in self._lines.items():
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            with replacing(self._folder / f"{name}.jsonl") as file:
+                file.write(text.encode())
+
+
+def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> ExportSummary:
+    """Write every sound call of `corpus` into `folder`, which is empty or not there. See the module for the layout.
+
+    Raises UsageError for a folder that holds something.
+    """
+    prepared_folder(folder)
+    (folder / AUDIO_FOLDER).mkdir()
+    summary, inventories, names = ExportSummary(folder), _Inventories(folder), FileNames()
+    wordless = agentless = recordings = resampled = 0
+    for call in export_calls(corpus, agent=agent, refused=summary.refused):
+        path = f"{AUDIO_FOLDER}/{names.of(call.entry.call_id)}.wav"
+        try:
+            samples = _write_audio(folder / path, call)
+        except UsageError as error:  # longer than a WAV file can be
+            refusal = CallRefused("export-too-long", error.what, where=str(call.entry.source))
+            summary.refused.append(ProblemLog(call.entry.call_id).refuse(refusal))
+            continue
+        if call.words:
+            document = moshi_document(
+                call.words, text_conditions=call.text_conditions, method=_method(call.words)
+            )
+            _write_words(folder / path, document)
+        duration_us = samples_to_us(samples, call.stereo.sample_rate_hz)
+        _list(inventories, call, path, us_to_seconds(duration_us))
+        summary.calls.append(call.entry.call_id)
+        wordless += not call.words
+        agentless += bool(call.words and main_speaker_faults(call.words))
+        recordings += call.entry.recording is not None
+        resampled += call.stereo.resampled
+    inventories.write()
+    for count, what in (
+        (wordless, "have no words: run `inkplex-data align`"),
+        (agentless, "have no word of the agent: name its label with --agent"),
+        (recordings, "have task recordings, which this layout cannot hold"),
+        (resampled, "have sides of different rates; both were resampled to 24 kHz"),
+    ):
+        if count:
+            summary.notes.append(f"{count} {what}")
+    return summary
+
+
+def _write_audio(path: Path, call: ExportCall) -> int:
+    stereo = call.stereo
+    return write_wav(path, stereo.blocks(), stereo.sample_rate_hz, subtype=stereo.subtype)
+
+
+def _write_words(audio: Path, document: Mapping[str, Any]) -> None:
+    with replacing(audio.with_name(f"{audio.stem}.json")) as file:
+        file.write(json.dumps(document, ensure_ascii=False).encode())
+
+
+def _method(words: list[TimedWord]) -> str | None:
+    """What timed the words, where it is one thing; single words that were repaired do not count."""
+    methods = {word.method for word in words} - {"interpolated"}
+    return methods.pop() if len(methods) == 1 else None
+
+
+def _list(inventories: _Inventories, call: ExportCall, path: str, duration_s: float) -> None:
+    entry = call.entry
+    line = {"path": path, "duration": duration_s, "text_conditions": call.text_conditions}
+    inventories.add("dataset", line)
+    if entry.split is not None:
+        inventories.add(entry.split, line)
+    inventories.add(
+        "manifest",
+        {
+            "id": entry.call_id,
+            "path": path,
+            "duration": duration_s,
+            "family": entry.family,
+            "split": entry.split,
+            "role": entry.role,
+            "voice": entry.voice,
+            "text_conditions": call.text_conditions,
+        },
+    )
+
+
+def export_store(store: Store, folder: Path) -> ExportSummary:
+    """Write the words of a store's calls, and inventories that name their audio as the corpus spelled it.
+
+    A store has codes and no waveforms: put the audio files under `folder`, or export the corpus instead.
+    Raises UsageError for a folder that holds something.
+    """
+    prepared_folder(folder)
+    summary, inventories, names = ExportSummary(folder), _Inventories(folder), FileNames()
+    rows = store.calls().select("call_id", "source", "duration_us", "split", "text_conditions").collect()
+    renamed, taken = 0, set[str]()
+    for row in rows.iter_rows(named=True):
+        path = _audio_path(row["source"], names.of(row["call_id"]), taken)
+        taken.add(PurePosixPath(path).with_suffix("").as_posix().casefold())
+        renamed += path != row["source"]
+        conditions = None if row["text_conditions"] is None else json.loads(row["text_conditions"])
+        words = [
+            TimedWord(*values)
+            for values in store.call(row["call_id"])
+            .words.select(
+                "text",
+                "start_us",
+                "end_us",
+                pl.col("speaker").fill_null(SPEAKER_UNKNOWN),
+                pl.col("confidence").cast(pl.Float64),
+                "method",
+            )
+            .iter_rows()
+        ]
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        document = moshi_document(words, text_conditions=conditions, method=_method(words))
+        _write_words(folder / path, document)
+        line = {"path": path, "duration": us_to_seconds(row["duration_us"]), "text_conditions": conditions}
+        inventories.add("dataset", line)
+        inventories.add(row["split"], line)
+        summary.calls.append(row["call_id"])
+    inventories.write()
+    summary.notes.append(
+        "a store has no waveforms: copy the corpus's audio under this folder, or export the corpus"
+    )
+    if renamed:
+        summary.notes.append(
+            f"{renamed} calls need one stereo file, agent left, under the name in dataset.jsonl"
+        )
+    return summary
+
+
+def _audio_path(source: str | None, name: str, taken: set[str]) -> str:
+    """The source where it is one file inside the corpus, whose words no other call has, else a place of our own."""
+    spelled = source or ""
+    path = PurePosixPath(spelled)
+    inside = bool(path.suffix) and not path.is_absolute() and ".." not in path.parts
+    plain = not any(mark in spelled for mark in (" + ", "\\", ":"))
+    if inside and plain and path.with_suffix("").as_posix().casefold() not in taken:
+        return path.as_posix()
+    return f"{AUDIO_FOLDER}/{name}.wav"

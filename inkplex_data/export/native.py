@@ -1,0 +1,56 @@
+"""A call's two channels as one stereo waveform at its own rate, for files that others read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from inkplex_data.audio.call import CallAudio
+from inkplex_data.audio.scan import ROLES, AudioScan
+from inkplex_data.clock import SAMPLE_RATE_HZ
+
+_AT_MOST_16_BITS: Final = frozenset({"PCM_16", "PCM_S8", "PCM_U8", "ULAW", "ALAW"})
+
+
+@dataclass(frozen=True)
+class NativeStereo:
+    """Left = agent, right = caller. `subtype` is the WAV subtype that holds every sample exactly.
+
+    `resampled` is set where the two files have different rates, so that one file cannot hold both as they are.
+    """
+
+    audio: CallAudio
+    scan: AudioScan
+
+    @property
+    def resampled(self) -> bool:
+        return len(set(self.scan.rates_hz.values())) > 1
+
+    @property
+    def sample_rate_hz(self) -> int:
+        return SAMPLE_RATE_HZ if self.resampled else self.scan.sample_rate_hz
+
+    @property
+    def subtype(self) -> Literal["PCM_16", "FLOAT"]:
+        codings = {name.partition("/")[2] for name in self.scan.containers.values()}
+        return "PCM_16" if codings <= _AT_MOST_16_BITS and not self.resampled else "FLOAT"
+
+    def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
+        """float32 [2, n]; the shorter side is followed by zeros. Looks for no faults: that is what the scan did."""
+        if self.resampled:
+            sides = (self.audio.stream(role, samples=self.scan.samples) for role in ROLES)
+            yield from (np.stack(pair) for pair in zip(*sides, strict=True))
+        elif self.audio.is_one_file:
+            chosen = [self.audio.agent.channel_index, self.audio.caller.channel_index]
+            for block in self.audio.agent.open().blocks():
+                yield block[chosen]
+        else:
+            nothing = np.zeros(0, np.float32)
+            for pair in zip_longest(*(self.audio.role(role).blocks() for role in ROLES), fillvalue=nothing):
+                length = max(len(side) for side in pair)
+                yield np.stack([np.pad(side, (0, length - len(side))) for side in pair])
