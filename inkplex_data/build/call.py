@@ -23,7 +23,7 @@ from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.sidecar import Sidecar, frame_mask, read_sidecar
 from inkplex_data.corpus.words import TimedWord
 from inkplex_data.memory.versions import SessionClock, build_versions
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import (
     MASK_AGENT,
@@ -64,6 +64,8 @@ class CallJob:
     prefix_id: str | None
     wrong_memory_of: str | None
     memory: MemoryRef | None
+    notes: tuple[Problem, ...] = ()
+    """What the plan has to tell about the call."""
 
     def stamp(self) -> str:
         memory = (self.memory.recording_id, self.memory.sha256) if self.memory else None
@@ -76,6 +78,7 @@ class CallJob:
             self.prefix_id,
             self.wrong_memory_of,
             memory,
+            [vars(note) for note in self.notes],
         )
 
 
@@ -102,7 +105,7 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     entry, recipe, frames = job.entry, job.recipe, job.scan.frames
     scanned = ledger.folder(SCANS, entry.call_id)
     log = ProblemLog(entry.call_id, strict=recipe.strict)
-    log.extend(scanned_problems(scanned))
+    log.extend([*scanned_problems(scanned), *job.notes])
     words = scanned_words(scanned)
     sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
     text, pieces = text_stream(words, frames, recipe, log)

@@ -26,9 +26,10 @@ from inkplex_data.build.scan import Scan, ScanJob
 from inkplex_data.build.target import Target
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families, moved_families
+from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families
 from inkplex_data.memory.partners import Candidate, choose_partners
 from inkplex_data.memory.twins import root_of
+from inkplex_data.problems import Problem, ProblemLog
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ def make_plan(
     able = [entry for entry in entries if entry.call_id in scans and entry.call_id not in refusals]
     able = _without_shared_audio(able, scans, target, refusals)
     able = _with_one_recording_per_id(able, found, target, refusals)
-    splits = _splits(able, found, target, recipe, refusals)
+    splits = _splits(able, found, target, recipe)
     split_of = {entry.call_id: splits[entry.family] for entry in able}
-    prefixes, prefix_of = _prefixes(able, scans, split_of, target, recipe, codec_sha256=codec_sha256)
+    prefixes, prefix_of, chosen = _prefixes(able, scans, split_of, target, recipe, codec_sha256=codec_sha256)
     partner_of = _partners(able, found, split_of, target, recipe)
     memory_of = {
         path: _memory(path, recording, target, recipe, corpus_root) for path, recording in found.items()
@@ -83,6 +84,7 @@ def make_plan(
             prefix_id=prefix_of.get(entry.call_id),
             wrong_memory_of=partner_of.get(entry.call_id),
             memory=memory,
+            notes=_notes(entry, splits, recipe, has_voice=entry.call_id in chosen),
         )
     sized = [
         Sized(call_id, call_bytes(frames=job.scan.frames, words=job.scan.words, tokens=_tokens(job, found)))
@@ -149,18 +151,7 @@ def _splits(
     found: Mapping[Path, FoundRecording],
     target: Target,
     recipe: Recipe,
-    refusals: Refusals,
 ) -> dict[str, str]:
-    frozen, given = target.frozen_splits, given_splits(entries)
-    moved = moved_families(frozen, given)
-    for entry in entries:
-        if entry.family in moved:
-            held, asked = moved[entry.family]
-            refusals.add(
-                entry.call_id,
-                "family-frozen",
-                f"family {entry.family!r} stays in split {held!r}; the corpus asks for {asked!r}",
-            )
     # Twins tell the same story up to their fork, so they must not be divided between training and test.
     branches = _branches(found)
     by_root: dict[str, set[str]] = {}
@@ -171,12 +162,29 @@ def _splits(
     twins = [families for families in by_root.values() if len(families) > 1]
     return assign_splits(
         [entry.family for entry in entries],
-        frozen,
+        target.frozen_splits,
         {"validation": recipe.splits.validation, "test": recipe.splits.test},
         recipe.splits.seed,
-        given=given,
+        given=given_splits(entries),
         together=[*linked_families(entries), *twins],
     )
+
+
+def _notes(
+    entry: CallEntry, splits: Mapping[str, str], recipe: Recipe, *, has_voice: bool
+) -> tuple[Problem, ...]:
+    """What the plan decided otherwise than the corpus may expect."""
+    log = ProblemLog(entry.call_id)
+    split = splits[entry.family]
+    if entry.split not in (None, split):
+        log.add(
+            "family-frozen",
+            f"family {entry.family!r} stays in split {split!r}; the corpus asks for {entry.split!r}",
+        )
+    wants_voice = recipe.prefix is not None and recipe.prefix.voice == "auto" and entry.voice is not None
+    if wants_voice and not has_voice:
+        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other recording in split {split!r}")
+    return tuple(log)
 
 
 def _branches(found: Mapping[Path, FoundRecording]) -> dict[str, tuple[str, int]]:
@@ -195,10 +203,10 @@ def _prefixes(
     recipe: Recipe,
     *,
     codec_sha256: str,
-) -> tuple[list[PrefixJob], dict[str, str]]:
-    """The prefixes to encode, and the one that each call uses."""
+) -> tuple[list[PrefixJob], dict[str, str], dict[str, VoiceSample]]:
+    """The prefixes to encode, the one that each call uses, and the voice samples of the calls that have one."""
     if recipe.prefix is None:
-        return [], {}
+        return [], {}, {}
     by_id = {entry.call_id: entry for entry in entries}
     chosen: dict[str, VoiceSample] = {}
     if recipe.prefix.voice == "auto":
@@ -245,7 +253,7 @@ def _prefixes(
         for plan in plans.values()
         if plan.prefix_id not in stored
     ]
-    return jobs, prefix_of
+    return jobs, prefix_of, chosen
 
 
 def _partners(
