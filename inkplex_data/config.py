@@ -194,10 +194,10 @@ def load_recipe(name_or_path: str | None, overrides: Mapping[str, Any] | None = 
     where, body = "defaults", {}
     if name_or_path is not None:
         path = _find_recipe(name_or_path)
-        where, body = str(path), _read_yaml(path)
+        where, body = str(path), read_yaml(path)
         body.setdefault("name", path.stem)
     for dotted, value in (overrides or {}).items():
-        _set_dotted(body, dotted, value)
+        set_dotted(body, dotted, value)
     try:
         return Recipe.model_validate(body)
     except ValidationError as error:
@@ -240,7 +240,8 @@ def _find_recipe(name_or_path: str) -> Path:
     return known
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping of a small YAML file. Raises ConfigError for anything else."""
     if path.stat().st_size > MAX_RECIPE_BYTES:
         raise ConfigError(f"a recipe is at most {MAX_RECIPE_BYTES} bytes", where=str(path))
     try:
@@ -254,7 +255,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return body
 
 
-def _set_dotted(body: dict[str, Any], dotted: str, value: Any) -> None:
+def set_dotted(body: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set `{"a": {"b": value}}` for the key `a.b`."""
     *parents, last = dotted.split(".")
     for parent in parents:
         child = body.get(parent)

@@ -23,7 +23,7 @@ class Scene:
     id: str
     family: str
     split: str
-    role: str
+    role: str | None
     voice: str | None
     call: Call
     work: Work

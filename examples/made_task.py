@@ -1,0 +1,145 @@
+"""Make the corpus of a made task: calls in which the agent's first word is what a tool has returned.
+
+    python examples/made_task.py OUT --train 28 --validation 12
+
+A caller asks which day; meanwhile a scripted reasoning model looks it up; the agent says the day. Nothing else
+in a call tells the day: to say it, a model must read the memory. The voices are buzzing sounds, not speech, so
+that the corpus needs no synthesiser; what can be learned from it is that memory is read, nothing about voices.
+Some validation calls have a counterfactual twin: the same until the tool returns another day.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from corpus_maker.call import Call, Side, Turn
+from corpus_maker.files import write_corpus
+from corpus_maker.scene import Scene, assistant, call_tool, reply, result, setup
+from corpus_maker.studio import Word
+from corpus_maker.work import Work
+
+from inkplex_data.clock import SAMPLE_RATE_HZ, us_to_samples
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+"""Their first pieces differ in the small tokenizer."""
+WORD_US = 320_000
+METHOD = "the script of the made task"
+
+
+def buzz(words: list[Word], pitch_hz: float, seed: int) -> NDArray[np.float32]:
+    """One harmonic sound a word, with a rise and a fall: float32 [n] at 24 kHz, from the first word's start."""
+    draw = np.random.default_rng(seed)
+    begin, end = words[0].start_us, words[-1].end_us
+    samples = np.zeros(us_to_samples(end - begin), np.float64)
+    for word in words:
+        first, last = us_to_samples(word.start_us - begin), us_to_samples(word.end_us - begin)
+        t = np.arange(last - first) / SAMPLE_RATE_HZ
+        pitch = pitch_hz * draw.uniform(0.9, 1.1)
+        sound = sum(np.sin(2 * np.pi * pitch * k * t) / k for k in range(1, 12))
+        samples[first:last] = 0.12 * sound * np.sin(np.pi * t * SAMPLE_RATE_HZ / max(last - first, 1))
+    return samples.astype(np.float32)
+
+
+def say(call: Call, side: Side, text: str, at_us: int, *, pitch_hz: float, seed: int) -> Turn:
+    """Put a turn of buzzing words into a call."""
+    spelled = text.split()
+    words = [
+        Word(word, at_us + index * WORD_US, at_us + index * WORD_US + WORD_US - 60_000)
+        for index, word in enumerate(spelled)
+    ]
+    turn = Turn(
+        side=side,
+        text=text,
+        start_us=words[0].start_us,
+        end_us=words[-1].end_us,
+        planned_end_us=words[-1].end_us,
+        words=tuple(words),
+        samples=buzz(words, pitch_hz, seed),
+    )
+    call.turns.append(turn)
+    return turn
+
+
+def made_scene(name: str, family: str, split: str, day: str, *, seed: int) -> Scene:
+    """One call and the work behind it. Calls of one seed are the same until the tool returns `day`."""
+    draw = np.random.default_rng(seed)
+    call, work = Call("made", "made"), Work(name)
+    scene = Scene(
+        id=name, family=family, split=split, role=None, voice=None, call=call, work=work, starts_us=1_000_000
+    )
+    prepared = work.request(
+        [setup("Say the day that the tool returns.", "type get_day = () => any;")], 100_000
+    )
+    question = say(call, "caller", "Which day?", int(draw.integers(10, 30)) * 10_000, pitch_hz=190, seed=seed)
+    asked = scene.heard(question)
+    first = work.request([asked, assistant(asked.available_us)], asked.available_us, after=prepared)
+    call_tool(first, "get_day")
+    found_us = first.clock_us + int(draw.integers(5, 25)) * 10_000
+    second = work.request(
+        [result("get_day", {"day": f" {day} "}, found_us), assistant(found_us)], found_us, after=first
+    )
+    reply(second, f"It is {day}.")
+    found = second.segments["request-2.tool_result"]
+    scene.response = say(call, "agent", day, scene.after(found, 300_000), pitch_hz=110, seed=seed + 1)
+    return scene.finish(tail_us=250_000)
+
+
+def made_scenes(train: int, validation: int, twins: int, *, seed: int = 0) -> list[Scene]:
+    """Training calls, then validation calls, of which the first `twins` have a twin of their family."""
+    draw = np.random.default_rng(seed)
+    scenes = []
+    for number in range(train + validation):
+        # Every day as often as every other, in an order that tells nothing.
+        if number % len(DAYS) == 0:
+            order = draw.permutation(len(DAYS))
+        split = "train" if number < train else "validation"
+        day = int(order[number % len(DAYS)])
+        name = f"day-{number:03}"
+        scene = made_scene(name, name, split, DAYS[day], seed=seed * 10_000 + number)
+        scenes.append(scene)
+        if train <= number < train + twins:
+            other = DAYS[(day + 1 + int(draw.integers(len(DAYS) - 1))) % len(DAYS)]
+            twin = made_scene(f"{name}-twin", name, split, other, seed=seed * 10_000 + number)
+            fork = scene.work.requests[2].tokens[0]
+            twin.work.branch_of = (name, fork.at_us)
+            scenes.append(twin)
+    return scenes
+
+
+def write_made_task(
+    out: Path, *, train: int = 30, validation: int = 10, twins: int = 4, seed: int = 0
+) -> Path:
+    """Write the corpus under `out`; returns its manifest."""
+    write_corpus(made_scenes(train, validation, twins, seed=seed), out, method=METHOD)
+    return out / "manifest.jsonl"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--train", type=int, default=30)
+    parser.add_argument("--validation", type=int, default=10)
+    parser.add_argument("--twins", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    manifest = write_made_task(
+        options.out,
+        train=options.train,
+        validation=options.validation,
+        twins=options.twins,
+        seed=options.seed,
+    )
+    print(f"wrote {manifest}")
+
+
+if __name__ == "__main__":
+    main()
