@@ -15,7 +15,7 @@ from inkplex_data.store.format import KINDS
 from tests.build.conftest import write_call, write_manifest
 
 SECONDS = 0.5
-WINDOW = 150
+WINDOW = 40
 
 BILL = [
     {"role": "system", "content": "You answer calls about bills."},
@@ -65,9 +65,10 @@ def make_memory_corpus(folder: Path, trace: Path) -> Path:
 def _call(
     folder: Path, recording: Path, name: str, split: str, *, at_us: int | None = None, later_us: int = 0
 ) -> dict[str, object]:
-    """A line of the manifest: a call that begins while the recording's first reply is being sampled."""
+    """A line of the manifest: a call that begins while a reply in the middle of the recording is sampled."""
     write_call(folder, name, sum(name.encode()), SECONDS)
-    starts_at_us = _arrivals(recording, "reply")[1] - 100_000 if at_us is None else at_us
+    replies = _arrivals(recording, "reply")
+    starts_at_us = replies[len(replies) // 2] - 100_000 if at_us is None else at_us
     return {
         "id": name,
         "path": f"{name}.wav",

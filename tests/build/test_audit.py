@@ -156,7 +156,7 @@ ARRIVES = pl.col("row") != pl.col("row").shift(1)
 """The first version of a token."""
 VERSIONS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "seen before it arrived": (
-        where(IN_CALL, start=pl.col("start") - 1),
+        where(IN_CALL & ARRIVES, start=pl.col("start") - 1),
         r"is visible but arrives at \d+ µs",
     ),
     "seen after it left the window": (
