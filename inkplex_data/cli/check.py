@@ -13,6 +13,7 @@ PANEL = "Check"
 def register(app: typer.Typer) -> None:
     app.command("validate", rich_help_panel=PANEL)(validate)
     app.command("verify", rich_help_panel=PANEL)(verify)
+    app.command("audit", rich_help_panel=PANEL)(audit)
 
 
 def validate(
@@ -80,3 +81,26 @@ def verify(
             f"{store}: " + (f"{len(faults)} faults" if faults else "every digest and checksum is right")
         )
     raise typer.Exit(1 if faults else 0)
+
+
+def audit(
+    store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
+    json_output: bool = typer.Option(False, "--json", help="One JSON object a violation, then the totals."),
+) -> None:
+    """Prove that no frame of any call sees what had not arrived, and that each sees every live token once.
+
+    Derives visibility again from tokens and clocks, step by step, and checks prefixes, sidecars, wrong
+    memory and twins. Names the first violation of each call, and exits with 1 when there is one.
+    """
+    from inkplex_data.build.audit import audit_store
+    from inkplex_data.cli.bars import progress_bar
+    from inkplex_data.store.reader import open_store
+
+    with open_store(store, snapshot) as opened, progress_bar("audit") as advance:
+        found = audit_store(opened, progress=lambda item, done, total: advance(done, total))
+    totals = {name: value for name, value in found.as_json().items() if name != "violations"}
+    for violation in found.violations:
+        typer.echo(json.dumps(vars(violation), ensure_ascii=False) if json_output else str(violation))
+    typer.echo(json.dumps(totals) if json_output else f"{store}: {found.text()}")
+    raise typer.Exit(0 if found.clean else 1)

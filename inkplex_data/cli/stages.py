@@ -1,0 +1,177 @@
+"""`interleave`, `encode`, `capture`, `versions`: single stages of a build, to look at or to use elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+
+PANEL = "Single stages"
+Dtype = Literal["float32", "bfloat16"]
+SETTING = typer.Option(None, "--set", metavar="KEY=VALUE", help="A recipe key, e.g. --set text.delay_s=0.2.")
+
+
+def register(app: typer.Typer) -> None:
+    for verb in (interleave, encode, capture, versions):
+        app.command(verb.__name__, rich_help_panel=PANEL)(verb)
+
+
+def interleave(
+    words: Path = typer.Argument(..., metavar="WORDS", help="Word timings of any format that is read."),
+    frames: int | None = typer.Option(None, min=1, help="Frames of 80 ms; or give --audio."),
+    audio: Path | None = typer.Option(None, metavar="FILE", help="The call's audio, for its length."),
+    agent: str | None = typer.Option(None, help="Label or channel number of the agent."),
+    tokenizer: str | None = typer.Option(None, help="SentencePiece model of the text stream."),
+    setting: list[str] | None = SETTING,
+    json_output: bool = typer.Option(False, "--json", help="One JSON object with all frames."),
+) -> None:
+    """Print the text stream of a transcript: each frame that is not PAD, and what could not be placed."""
+    from inkplex_data.build.call import text_stream
+    from inkplex_data.build.tools import tokenizer as load_tokenizer
+    from inkplex_data.clock import FRAME_US, us_to_seconds
+    from inkplex_data.corpus.transcripts import SpeakerRule, load_words
+    from inkplex_data.errors import UsageError
+    from inkplex_data.problems import ProblemLog
+    from inkplex_data.store.format import EPAD, PAD
+
+    recipe = _recipe(setting, {"words.agent": agent, "text.tokenizer": tokenizer})
+    if (frames is None) == (audio is None):
+        raise UsageError("give either --frames or --audio")
+    count = _frames_of(audio) if frames is None and audio is not None else frames
+    assert count is not None
+    log = ProblemLog(words.name)
+    rule = SpeakerRule(agent=recipe.words.agent, main=recipe.text.main_speaker)
+    timed, _ = load_words(words, duration_us=count * FRAME_US, log=log, rule=rule)
+    text, _ = text_stream(timed, count, recipe, log)
+    pieces = load_tokenizer(recipe.text.tokenizer)
+    if json_output:
+        document = {
+            "ids": text.ids.tolist(),
+            "roles": text.roles.tolist(),
+            "words_placed": text.words_placed,
+            "words_dropped": text.words_dropped,
+            "pieces_placed": text.pieces_placed,
+            "pieces_dropped": text.pieces_dropped,
+            "problems": [vars(problem) for problem in log],
+        }
+        typer.echo(json.dumps(document, ensure_ascii=False))
+        return
+    typer.echo(f"{'frame':>6} {'time_s':>8} {'id':>6} piece")
+    for frame, token in enumerate(text.ids.tolist()):
+        if token != PAD:
+            shown = "EPAD" if token == EPAD else pieces.piece(token) if token > 0 else "no input"
+            typer.echo(f"{frame:>6} {us_to_seconds(frame * FRAME_US):>8.2f} {token:>6} {shown}")
+    typer.echo(
+        f"{text.words_placed} words and {text.pieces_placed} pieces in {count} frames; "
+        f"{text.words_dropped} words and {text.pieces_dropped} pieces not placed"
+    )
+    for problem in log:
+        typer.echo(f"  [{problem.code}] {problem.item}: {problem.message}")
+
+
+def encode(
+    audio: Path = typer.Argument(..., metavar="AUDIO", help="A file with one voice, or agent and caller."),
+    out: Path = typer.Option(..., "-o", "--out", metavar="CODES.npy|.npz", help="The file to write."),
+    codec: str | None = typer.Option(
+        None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
+    ),
+) -> None:
+    """Encode a file as a build does: codes uint16 [8, F] of one channel, [16, F] of agent and caller.
+
+    An .npz holds `codes`, `samples` (at 24 kHz) and `codec`, the codec's identity as JSON.
+    """
+    import numpy as np
+
+    from inkplex_data.atomic import replacing
+    from inkplex_data.audio.call import CallAudio, ChannelRef, resolve_channels
+    from inkplex_data.audio.scan import ROLES
+    from inkplex_data.build.tools import codec as load_codec
+    from inkplex_data.clock import resampled_samples
+    from inkplex_data.errors import UsageError
+    from inkplex_data.problems import ProblemLog
+
+    if out.suffix not in {".npy", ".npz"}:
+        raise UsageError(f"-o takes a .npy or .npz file (got {out.name!r})")
+    voice = ChannelRef(audio)
+    source = voice.open()
+    pair = CallAudio(voice, voice) if source.channels == 1 else resolve_channels(audio)
+    if source.channels == 1:
+        samples = resampled_samples(source.count_samples(), source.sample_rate_hz)
+    else:
+        samples = pair.scan(ProblemLog(audio.name)).samples
+    mimi = load_codec(_recipe(None, {"codec.id": codec}).codec.id)
+    sides = [mimi.encode(pair.stream(role, samples=samples)) for role in ROLES[: source.channels]]
+    codes = np.ascontiguousarray(np.concatenate(sides, axis=1).T)
+    with replacing(out) as file:
+        if out.suffix == ".npy":
+            np.save(file, codes)
+        else:
+            np.savez(file, codes=codes, samples=samples, codec=json.dumps(mimi.identity.as_dict()))
+    typer.echo(f"{out}: {codes.dtype} {list(codes.shape)}, {samples:,} samples at 24 kHz, {mimi.identity.id}")
+
+
+def capture(
+    recording: Path = typer.Argument(..., metavar="RECORDING", help="A recording.jsonl."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", metavar="DIR", help="Folder for the recording and its states."
+    ),
+    model: str | None = typer.Option(None, help="Checkpoint folder, hub id, or small:SEED."),
+    chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens of a prefill chunk."),
+    dtype: Dtype | None = typer.Option(None, help="Arithmetic of the model."),
+    device: str | None = typer.Option(None, help="auto takes a GPU where there is one."),
+) -> None:
+    """Compute the hidden rows 28, 34 and 42 of a recording: safetensors for each request, and a recording that names them."""
+    from inkplex_data.cli.bars import progress_bar
+    from inkplex_data.config import CaptureConfig
+    from inkplex_data.memory.inkling import load_inkling
+    from inkplex_data.memory.states_files import capture_recording
+
+    given = {"model": model, "chunk_tokens": chunk_tokens, "dtype": dtype, "device": device}
+    config = CaptureConfig.model_validate({name: value for name, value in given.items() if value is not None})
+    inkling = load_inkling(config.model, dtype=config.dtype, device=config.device)
+    with progress_bar("tokens") as advance:
+        result = capture_recording(
+            recording, out, inkling, chunk_tokens=config.chunk_tokens, progress=advance
+        )
+    typer.echo(
+        f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width "
+        f"{result.width}, by {inkling.identity.id}" + (" (untrained)" if inkling.identity.untrained else "")
+    )
+
+
+def versions(
+    store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    call: str = typer.Argument(..., metavar="CALL", help="Id of a call."),
+    prefix: bool = typer.Option(False, "--prefix", help="Of the composed call, its prefix in front."),
+    wrong: bool = typer.Option(False, "--wrong", help="Of the memory of its partner, built anew."),
+    limit: int | None = typer.Option(None, min=1, help="Most versions in a chunk's union."),
+    json_output: bool = typer.Option(False, "--json", help="One JSON object."),
+) -> None:
+    """Show a call's memory: its versions by bucket, and the chunks in which a reader computes them."""
+    from inkplex_data.report.memory import memory_view
+    from inkplex_data.store.format import PLAN_LIMIT
+    from inkplex_data.store.reader import open_store
+
+    with open_store(store) as opened:
+        chosen = opened.call(call).wrong_memory() if wrong else opened.call(call)
+        view = memory_view(chosen.with_prefix() if prefix else chosen, limit=limit or PLAN_LIMIT)
+    typer.echo(json.dumps(view.as_json()) if json_output else view.text())
+
+
+def _recipe(setting: list[str] | None, given: dict[str, Any]) -> Any:
+    from inkplex_data.cli.build import _overrides
+    from inkplex_data.config import load_recipe
+
+    overrides = _overrides(setting or [])
+    overrides.update({key: value for key, value in given.items() if value is not None})
+    return load_recipe(None, overrides)
+
+
+def _frames_of(audio: Path) -> int:
+    from inkplex_data.audio.source import open_audio
+    from inkplex_data.clock import frames_of_samples, resampled_samples
+
+    source = open_audio(audio)
+    return frames_of_samples(resampled_samples(source.count_samples(), source.sample_rate_hz))

@@ -1,0 +1,107 @@
+"""`audit` and `versions` on a store made without a codec."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from inkplex_data.cli.app import app
+from inkplex_data.memory.versions import SessionClock, build_versions
+from inkplex_data.store.describe import write_description
+from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.shard import RecordingShardWriter
+from inkplex_data.store.snapshot import publish_snapshot
+from tests.store.made import Made, add_calls, add_prefixes, call_part
+
+FRAMES = 30
+CLOCK = SessionClock(1_000_000, 0, FRAMES)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """One call with a true memory of ten tokens and a prefix, and one call without memory."""
+    made = Made(str(tmp_path / "store"))
+    write_description(made.root, {"configuration": {"memory": {"window": 8}}})
+    rows = range(10)
+    tokens = pl.DataFrame(
+        {
+            "row": list(rows),
+            "call": [0] * 10,
+            "position": list(rows),
+            "token_id": list(rows),
+            "kind": ["user"] * 10,
+            "bytes": [b" word"] * 10,
+            "special": [False] * 10,
+            "media": [None] * 10,
+            "arrival_us": [500_000 + 300_000 * row for row in rows],
+            "rank": list(rows),
+            "word_ix": list(rows),
+            "piece_ids": [[5]] * 10,
+        }
+    )
+    with RecordingShardWriter(made.root, 0) as writer:
+        writer.begin({"recording_id": "task", "state_width": 0})
+        writer.end(tokens)
+        writer.publish()
+    versions = build_versions(tokens, CLOCK, window=8)
+    with_memory = call_part(
+        "with", FRAMES, recording_id="task", recording_starts_at_us=1_000_000, prefix_id="p0"
+    )
+    with_memory.versions = versions
+    add_calls(made, 0, [with_memory, call_part("without", 5, versions=0)])
+    add_prefixes(made)
+    publish_snapshot(made.root)
+    rebuild_index(made.root)
+    return tmp_path / "store"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_clean_store(store: Path) -> None:
+    result = run("audit", store)
+    assert result.exit_code == 0, result.output
+    assert "2 calls (1 without memory) over 1 recordings" in result.output
+    assert "no violation" in result.output
+    totals = json.loads(run("audit", store, "--json").output)
+    # The call's steps, and the 12 of its prefix with the one after them.
+    assert totals["steps"] == FRAMES + 13
+    assert totals["tokens"] == 10
+
+
+def test_a_violation_is_named_and_gives_exit_code_1(store: Path) -> None:
+    path = store / "calls" / "000000" / "versions.parquet"
+    table = pl.read_parquet(path).with_columns(pl.col("age") + 1)
+    pq.write_table(table.to_arrow().cast(pq.read_schema(path)), path)
+    result = run("audit", store)
+    assert result.exit_code == 1
+    assert result.output.startswith(
+        "with: step 0 (session time 1000000 µs): token row 0 (request 0, position 0)"
+    )
+    violation, totals = map(json.loads, run("audit", store, "--json").output.splitlines())
+    assert violation["item"] == "with" and "age bucket" in violation["message"]
+    assert totals["calls"] == 2
+
+
+def test_versions_of_a_call(store: Path) -> None:
+    result = run("versions", store, "with", "--limit", "4")
+    assert result.exit_code == 0, result.output
+    shown = json.loads(run("versions", store, "with", "--json").output)
+    versions = build_versions(
+        pl.read_parquet(store / "recordings" / "000000" / "tokens.parquet"), CLOCK, window=8
+    )
+    assert (shown["versions"], shown["steps"], shown["tokens"]) == (len(versions), FRAMES, 10)
+    assert sum(shown["recency"]) == sum(shown["age"]) == len(versions)
+    at = versions.filter((pl.col("start") <= FRAMES - 1) & (pl.col("end") > FRAMES - 1))
+    assert (shown["live_first"], shown["live_last"], shown["live_most"]) == (2, len(at), 8)
+    assert shown["chunks"][0][0] == 0 and shown["chunks"][-1][1] == FRAMES
+    composed = json.loads(run("versions", store, "with", "--prefix", "--json").output)
+    assert composed["steps"] == FRAMES + 12
+    assert "0 versions of 0 tokens" in run("versions", store, "without").output
