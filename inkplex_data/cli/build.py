@@ -122,12 +122,42 @@ def demo(
         reporter.finish()
     _show(summary, json_events=False)
     show_store(out)
-    if summary.calls:
-        show_call(out, summary.calls[0])
+    if summary.calls or summary.already:
+        call_id = _most_telling(out)
+        _show_frames(out, call_id)
+        show_call(out, call_id)
     typer.echo(
         f"\nLook further: inkplex-data inspect {out} CALL · inkplex-data stats {out} · inkplex-data report {out} -o report.html"
     )
     raise typer.Exit(summary.exit_code)
+
+
+def _most_telling(store: Path) -> str:
+    """The call whose memory has the most versions: the one with most to see."""
+    from inkplex_data.store.reader import open_store
+
+    with open_store(store) as opened:
+        return str(
+            opened.calls()
+            .sort("versions", "call_id", descending=[True, False])
+            .select("call_id")
+            .first()
+            .collect()
+            .item()
+        )
+
+
+def _show_frames(store: Path, call_id: str) -> None:
+    """A few frames as Polars sees them, and the line that asks for them."""
+    import polars as pl
+
+    from inkplex_data.store.reader import open_store
+
+    with open_store(store) as opened:
+        frames = opened.frames().filter(pl.col("call_id") == call_id, pl.col("piece").is_not_null())
+        table = frames.select("frame", "time_s", "piece", "text_id", "agent", "caller").head(8).collect()
+    typer.echo(f'\nopen_store("{store}").frames(), where {call_id} has a piece of text:')
+    typer.echo(table)
 
 
 def _overrides(settings: list[str]) -> dict[str, Any]:
