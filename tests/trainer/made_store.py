@@ -32,9 +32,9 @@ from tests.store.made import table
 
 WIDTH = 8
 PIECES = 32
-PREFIX_FRAMES = 12
-FRAMES = 30
-RESPONSE = 15
+PREFIX_FRAMES = 5
+FRAMES = 18
+RESPONSE = 13
 RESULTS = ("red", "green", "blue", "gold")
 STARTS_US = 1_000_000
 RESULT_US = STARTS_US + 700_000
@@ -124,7 +124,9 @@ def add_tasks(root: Path, shard: int, numbers: range, split: str) -> None:
     tokens = {number: _tokens(result_of(number)) for number in numbers}
     with RecordingShardWriter(str(root), shard) as recordings:
         for number in numbers:
-            recordings.begin({"recording_id": f"task-{number:03}", "state_width": WIDTH, "states": "imported"})
+            recordings.begin(
+                {"recording_id": f"task-{number:03}", "state_width": WIDTH, "states": "imported"}
+            )
             recordings.append_states(_states(number))
             recordings.end(tokens[number])
         recordings.publish()

@@ -10,7 +10,10 @@ from inkplex_data.trainer.metrics import JsonLines, MetricsLog
 
 
 def test_a_resumed_log_reads_like_an_uninterrupted_one(tmp_path: Path) -> None:
-    whole, resumed = MetricsLog(tmp_path / "a", tensorboard=False), MetricsLog(tmp_path / "b", tensorboard=False)
+    whole, resumed = (
+        MetricsLog(tmp_path / "a", tensorboard=False),
+        MetricsLog(tmp_path / "b", tensorboard=False),
+    )
     for update in range(1, 6):
         whole.update({"update": update, "loss": update / 3})
     for update in range(1, 4):
@@ -39,7 +42,9 @@ def test_other_bytes_are_named_with_their_line(tmp_path: Path) -> None:
 def test_tensorboard_gets_every_number(tmp_path: Path) -> None:
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     log = MetricsLog(tmp_path)
-    log.update({"update": 7, "loss": 2.5, "read_strength": [0.5, 0.25], "parts": {"text/pad": 1.0, "x": None}})
+    log.update(
+        {"update": 7, "loss": 2.5, "read_strength": [0.5, 0.25], "parts": {"text/pad": 1.0, "x": None}}
+    )
     log.close()
     events = event_accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
