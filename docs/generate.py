@@ -89,6 +89,8 @@ def _type(annotation: Any) -> str:
         return " or ".join("`null`" if part is type(None) else _type(part) for part in get_args(annotation))
     if origin is dict:
         return "mapping"
+    if origin in (list, tuple):
+        return "list"
     if hasattr(annotation, "__metadata__"):
         return _type(get_args(annotation)[0])
     return str(getattr(annotation, "__name__", annotation))
@@ -97,6 +99,8 @@ def _type(annotation: Any) -> str:
 def _yaml(value: Any) -> str:
     if value is None:
         return "null"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_yaml, value)) + "]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -13,19 +13,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from inkplex_data.config_augment import AugmentConfig
+from inkplex_data.config_section import Section as Section  # noqa: PLC0414 - other recipes build on it
 from inkplex_data.errors import ConfigError
 from inkplex_data.resources import resource_folder
 from inkplex_data.store.format import SHARD_BYTES, WINDOW
 
 MAX_RECIPE_BYTES = 1 << 20
-
-
-class Section(BaseModel):
-    """A part of a recipe: immutable, and a misspelt key is a fault."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AudioConfig(Section):
@@ -34,6 +30,10 @@ class AudioConfig(Section):
     mono: Literal["refuse", "diarize"] = Field(
         "refuse",
         description="What a one-channel file gets: refusal, or diarization into two constructed streams",
+    )
+    bandwidth: str = Field(
+        "resample",
+        description="what a band-limited side gets: resample leaves it as it is, anything else names an installed extension model",
     )
 
 
@@ -155,6 +155,9 @@ class Recipe(Section):
     codec: CodecConfig = CodecConfig()
     prefix: PrefixConfig | None = PrefixConfig()
     memory: MemoryConfig | None = MemoryConfig()
+    augment: AugmentConfig | None = Field(
+        None, description="changes to the calls of training; null leaves every byte"
+    )
     splits: SplitConfig = SplitConfig()
     store: StoreConfig = StoreConfig()
     strict: bool = Field(False, description="any repair of a call's data refuses the call")

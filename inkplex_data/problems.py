@@ -495,6 +495,12 @@ CODES: dict[str, Code] = {
         "Agent's and caller's file differ in length; the missing end counts as missing, not as silence.",
         "Check that both files begin at the same moment.",
     ),
+    "audio-band-limited": Code(
+        "audio",
+        "info",
+        "A side has the band of a telephone, up to 4 kHz: resampled to 24 kHz it is still not 24 kHz speech.",
+        "Train on it knowingly, or widen its band first (recipe key `audio.bandwidth`).",
+    ),
     "audio-silent-channel": Code(
         "audio", "info", "One channel is silent throughout.", "Nothing to do if that speaker said nothing."
     ),

@@ -191,6 +191,7 @@ def _summary(
         rms_db={role: stats[role].rms_db for role in ROLES},
         correlation=pair.correlation,
         containers={role: sources[role].container for role in ROLES},
+        band_hz={role: stats[role].band.band_hz() for role in ROLES},
     )
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from inkplex_data.audio.band import BandMeter, is_telephony
 from inkplex_data.audio.blocks import BlockReader
 from inkplex_data.audio.decoders import Samples
 from inkplex_data.audio.levels import to_db
@@ -39,6 +40,7 @@ class AudioScan:
     `samples` is that of the longer channel; a stream of the other is padded to it with zeros that are not
     silence but missing: see `missing_frames`. `sha256` covers the decoded samples and rates of both
     channels, so the same call in another lossless container, or as two mono files, has the same one.
+    `band_hz` is the highest frequency that each side uses, None where it is silent.
     """
 
     samples: int
@@ -52,6 +54,7 @@ class AudioScan:
     rms_db: Mapping[Role, float]
     correlation: float
     containers: Mapping[Role, str]
+    band_hz: Mapping[Role, int | None]
 
     @property
     def sample_rate_hz(self) -> int:
@@ -84,6 +87,7 @@ class ChannelStats:
         self.samples = 0
         self.low, self.high = np.inf, -np.inf
         self.square_sum = 0.0
+        self.band = BandMeter(sample_rate_hz)
         self._hash = hashlib.sha256()
 
     def update(self, block: Samples, log: ProblemLog) -> None:
@@ -102,6 +106,7 @@ class ChannelStats:
             )
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.square_sum += float(np.square(block, dtype=np.float64).sum())
+        self.band.update(block)
         # + 0 turns −0, which float files can hold, into the 0 that PCM files have.
         self._hash.update(np.ascontiguousarray(block + np.float32(0), "<f4").data)
         self.samples += len(block)
@@ -213,6 +218,14 @@ def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, 
     for stats in (agent, caller):
         if stats.silent:
             log.add("audio-silent-channel", f"never exceeds {stats.peak:.2g} of full scale", item=stats.item)
+    for stats in (agent, caller):
+        band_hz = stats.band.band_hz()
+        if band_hz is not None and is_telephony(band_hz) and not stats.silent:
+            log.add(
+                "audio-band-limited",
+                f"holds nothing above {band_hz / 1000:.2f} kHz (sampled at {stats.sample_rate_hz:,} Hz)",
+                item=stats.item,
+            )
     if not (agent.silent or caller.silent) and pair.is_dual_mono:
         log.add(
             "audio-dual-mono",
