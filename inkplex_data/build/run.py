@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from inkplex_data.build import tools
+from inkplex_data.build.augment import noise_files
 from inkplex_data.build.call import CallJob, build_call
 from inkplex_data.build.execute import Executor, make_executor
 from inkplex_data.build.ledger import Ledger
@@ -28,6 +29,7 @@ from inkplex_data.build.write import write_call_shard, write_prefixes, write_rec
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.swap import with_swapped
 from inkplex_data.errors import CorpusError
 from inkplex_data.problems import Problem
 from inkplex_data.store.index import rebuild_index
@@ -55,24 +57,25 @@ def build_store(
     StoreError for a store of another configuration or one that is being written.
     """
     reporter = reporter or SilentReporter()
-    found = read_corpus(corpus, root=root)
-    if not found.entries and not found.problems:
-        raise CorpusError(
-            "there is no call in it",
-            where=str(corpus),
-            next_step="a corpus is a manifest, a Moshi inventory or a folder of audio files",
-        )
+    _check_tools(recipe)
     refuse_foreign(store)
-    ledger = Ledger(store)
-    with ledger.locked():
-        if restart:
-            _empty(store)
-        target = open_target(store, recipe)
-        refusals = Refusals(root or found.root)
-        refusals.extend(_own_names(found))
-        entries = target.unpublished(found.entries, add=add)
-        executor = make_executor(workers=workers, scheduler=scheduler)
-        with _closing(executor):
+    with _closing(make_executor(workers=workers, scheduler=scheduler)) as executor:
+        found = read_corpus(corpus, root=root)
+        if not found.entries and not found.problems:
+            raise CorpusError(
+                "there is no call in it",
+                where=str(corpus),
+                next_step="a corpus is a manifest, a Moshi inventory or a folder of audio files",
+            )
+        listed, taken = with_swapped(found.entries) if recipe.audio.swap_roles else (list(found.entries), [])
+        ledger = Ledger(store)
+        with ledger.locked():
+            if restart:
+                _empty(store)
+            target = open_target(store, recipe)
+            refusals = Refusals(root or found.root)
+            refusals.extend([*_own_names(found), *taken])
+            entries = target.unpublished(listed, add=add)
             run = _Run(
                 target=target,
                 recipe=recipe,
@@ -82,13 +85,13 @@ def build_store(
                 refusals=refusals,
             )
             published = run.build(entries) if entries else []
-        if target.described is None:
-            # Nothing could be built; what was refused, and why, is still worth opening.
-            target.describe(recipe, {"tools": tool_versions()}, [])
-        snapshot = publish_snapshot(store, refused=refusals.errors())
-        rebuild_index(store, snapshot)
-    ledger.remove()
-    return summarise(store, published, already=len(found.entries) - len(entries), refusals=refusals)
+            if target.described is None:
+                # Nothing could be built; what was refused, and why, is still worth opening.
+                target.describe(recipe, {"tools": tool_versions()}, [])
+            snapshot = publish_snapshot(store, refused=refusals.errors())
+            rebuild_index(store, snapshot)
+        ledger.remove()
+    return summarise(store, published, already=len(listed) - len(entries), refusals=refusals)
 
 
 class _Run:
@@ -236,6 +239,14 @@ class _Shards:
         self.published += [job.entry.call_id for job in built]
 
 
+def _check_tools(recipe: Recipe) -> None:
+    """Fail before any work where the recipe names noise or a model that is not there. Raises ConfigError."""
+    tools.bandwidth(recipe.audio.bandwidth)
+    noise = recipe.augment.noise if recipe.augment is not None else None
+    if noise is not None and noise.folder is not None:
+        noise_files(noise.folder)
+
+
 def _own_names(corpus: Corpus) -> list[Problem]:
     """The problems of the listing. A second call of an id that is taken gets a name of its own: the first goes on."""
     taken = {entry.call_id for entry in corpus.entries}
@@ -271,9 +282,9 @@ def tool_versions() -> dict[str, str]:
 
 
 @contextmanager
-def _closing(executor: Executor) -> Iterator[None]:
+def _closing(executor: Executor) -> Iterator[Executor]:
     try:
-        yield
+        yield executor
     except BaseException:
         executor.close(cancel=True)
         raise
