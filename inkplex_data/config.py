@@ -31,6 +31,10 @@ class AudioConfig(Section):
         "refuse",
         description="What a one-channel file gets: refusal, or diarization into two constructed streams",
     )
+    swap_roles: bool = Field(
+        False,
+        description="also build each call with its sides exchanged, as ID~swapped, in the same family and split",
+    )
     bandwidth: str = Field(
         "resample",
         description="what a band-limited side gets: resample leaves it as it is, anything else names an installed extension model",

@@ -101,10 +101,6 @@ class AugmentConfig(Section):
     splits: tuple[Literal["train", "validation", "test"], ...] = Field(
         ("train",), description="splits whose calls are changed"
     )
-    swap_roles: bool = Field(
-        False,
-        description="also build each call with its sides exchanged, as ID~swapped, in the same family and split",
-    )
     gain: GainAugment | None = Field(GainAugment(), description="null: none")
     noise: NoiseAugment | None = Field(NoiseAugment(), description="null: none")
     room: RoomAugment | None = Field(RoomAugment(), description="null: none")

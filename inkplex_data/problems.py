@@ -538,6 +538,18 @@ CODES: dict[str, Code] = {
         "Give both calls the same `family`, or remove one.",
     ),
     # build
+    "augmented": Code(
+        "build",
+        "info",
+        "The call was changed on purpose, as the recipe's `augment` and `audio` ask; its sidecar says how.",
+        "Nothing to do.",
+    ),
+    "augmented-words": Code(
+        "build",
+        "info",
+        "Words of the agent were cut at a constructed barge-in, or withheld from the text stream, as the recipe asks.",
+        "Nothing to do.",
+    ),
     "family-frozen": Code(
         "build",
         "info",

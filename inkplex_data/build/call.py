@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.build import tools
+from inkplex_data.build.augment import cut_words, mask_words, noise_stamp, prepare, recorded, transforms
 from inkplex_data.build.encode import encode
 from inkplex_data.build.ledger import Ledger, stamp
 from inkplex_data.build.parts import load_part, save_part
 from inkplex_data.build.scan import KIND as SCANS
 from inkplex_data.build.scan import Scan, call_audio, scanned_conditions, scanned_problems, scanned_words
+from inkplex_data.build.streams import CallStreams
 from inkplex_data.build.turns import turn_row
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.sidecar import Sidecar, frame_mask, read_sidecar
+from inkplex_data.corpus.swap import swapped_sidecar
 from inkplex_data.corpus.words import TimedWord
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.problems import Problem, ProblemLog
@@ -36,7 +40,7 @@ from inkplex_data.store.format import (
 )
 from inkplex_data.store.shard import CallPart, empty
 
-VERSION = 2
+VERSION = 3
 KIND = "calls"
 
 
@@ -79,6 +83,7 @@ class CallJob:
             self.wrong_memory_of,
             memory,
             [vars(note) for note in self.notes],
+            noise_stamp(self.recipe),
         )
 
 
@@ -107,9 +112,22 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     log = ProblemLog(entry.call_id, strict=recipe.strict)
     log.extend([*scanned_problems(scanned), *job.notes])
     words = scanned_words(scanned)
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    text, pieces = text_stream(words, frames, recipe, log)
-    encoded = encode(call_audio(entry), job.scan, recipe)
+    sidecar = _sidecar(entry)
+    streams = CallStreams(call_audio(entry), job.scan, recipe)
+    made = streams.transforms()
+    augmentation = prepare(streams, recipe, entry.call_id, job.split)
+    plan = augmentation.plan if augmentation is not None else AugmentPlan()
+    if augmentation is not None:
+        made += transforms(augmentation)
+    words, cut = cut_words(words, plan, recipe.text.main_speaker)
+    text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
+    text, withheld = mask_words(text, words, plan, recipe.text.main_speaker)
+    if made:
+        log.add("augmented", ", ".join(transform.name for transform in made))
+    if cut or withheld:
+        log.add("augmented-words", f"{cut} words ended early or are gone, {withheld} are withheld")
+    sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts))
+    encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
         tokens = pl.read_ipc(job.memory.tokens)
@@ -132,10 +150,17 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     )
 
 
+def _sidecar(entry: CallEntry) -> Sidecar | None:
+    if entry.sidecar is None:
+        return None
+    sidecar = read_sidecar(entry.sidecar)
+    return swapped_sidecar(sidecar) if entry.swapped else sidecar
+
+
 def text_stream(
-    words: list[TimedWord], frames: int, recipe: Recipe, log: ProblemLog
+    words: list[TimedWord], frames: int, recipe: Recipe, log: ProblemLog, *, delay_us: int = 0
 ) -> tuple[TextStream, list[list[int]]]:
-    """The interleaved text, and each word's piece ids. Losses go to `log`."""
+    """The interleaved text, and each word's piece ids. `delay_us` adds to the recipe's. Losses go to `log`."""
     options = recipe.text
     pieces = tools.tokenizer(options.tokenizer).encode_words([word.text for word in words])
     text = interleave(
@@ -148,7 +173,7 @@ def text_stream(
         overflow=options.overflow,
         rounding=options.rounding,
         in_word_padding=options.in_word_padding,
-        delay_us=seconds_to_us(options.delay_s),
+        delay_us=seconds_to_us(options.delay_s) + delay_us,
         speaker_tokens=options.speaker_tokens,
         main_speaker=options.main_speaker,
     )

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import LevelMeter, speech_activity
-from inkplex_data.audio.call import CallAudio
+from inkplex_data.audio.augment import change_agent, change_caller
+from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.audio.levels import frame_energy_db
 from inkplex_data.audio.scan import ROLES
 from inkplex_data.build import tools
-from inkplex_data.build.scan import Scan
+from inkplex_data.build.augment import Augmentation
+from inkplex_data.build.streams import CallStreams
 from inkplex_data.config import Recipe
 from inkplex_data.store.format import LEVEL_FLOOR_DB
 
@@ -28,14 +30,31 @@ class Encoded:
     activity: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 
 
-def encode(audio: CallAudio, scan: Scan, recipe: Recipe) -> Encoded:
-    """Encode agent and caller. Raises CallRefused where the audio differs from its scan."""
+def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | None = None) -> Encoded:
+    """Encode agent and caller, changed as `augmentation` says. Turns are heard before noise and echo come in.
+
+    Raises CallRefused where the audio differs from its scan.
+    """
     mimi = tools.codec(recipe.codec.id)
+
+    def agent() -> Iterator[npt.NDArray[np.float32]]:
+        plan = augmentation.plan if augmentation is not None else AugmentPlan()
+        return change_agent(streams.open("agent"), plan)
+
     codes, levels, activity = [], [], []
     for role in ROLES:
         heard: list[npt.NDArray[np.int8]] = []
         meter = LevelMeter()
-        stream = meter.watch(audio.stream(role, samples=scan.samples))
+        stream = meter.watch(agent() if role == "agent" else streams.open("caller"))
+        if role == "caller" and augmentation is not None:
+            stream = change_caller(
+                stream,
+                augmentation.plan,
+                samples=streams.scan.samples,
+                rms=augmentation.caller_rms,
+                agent=agent,
+                noise_folder=augmentation.noise_folder,
+            )
         codes.append(mimi.encode(_measured(stream, heard)))
         levels.append(np.concatenate(heard))
         activity.append(speech_activity(meter.levels_db()))

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from inkplex_data.audio.call import CallAudio, resolve_channels
-from inkplex_data.audio.scan import AudioScan
+from inkplex_data.audio.scan import AudioScan, Role
 from inkplex_data.build.ledger import Ledger, file_sha256, file_stamp, stamp
 from inkplex_data.build.voice import voice_stretch
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.sidecar import Sidecar, read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule, load_words
+from inkplex_data.corpus.transcripts import SpeakerRule, Transcript, load_words, map_speakers
 from inkplex_data.corpus.words import RawWord, TimedWord, main_speaker_faults, repair_words
 from inkplex_data.problems import Problem, ProblemLog, without_root
 
-VERSION = 1
+VERSION = 2
 KIND = "scans"
 
 
@@ -58,6 +58,12 @@ class Scan:
     words: int
     voice_start_us: int
     voice_end_us: int
+    agent_band_hz: int | None = None
+    caller_band_hz: int | None = None
+
+    def band_hz(self, role: Role) -> int | None:
+        """The highest frequency that a side uses; None where it is silent."""
+        return self.agent_band_hz if role == "agent" else self.caller_band_hz
 
     @property
     def frames(self) -> int:
@@ -96,6 +102,8 @@ def scan_call(job: ScanJob) -> Scan:
         words=len(words),
         voice_start_us=start_us,
         voice_end_us=end_us,
+        agent_band_hz=found_audio.band_hz["agent"],
+        caller_band_hz=found_audio.band_hz["caller"],
     )
     with ledger.result(KIND, job.entry.call_id, job.stamp()) as folder:
         _dump(folder / "scan.json", dataclasses.asdict(scan))
@@ -128,7 +136,8 @@ def read_words(
         words, transcript = load_words(
             entry.words, duration_us=duration_us, log=log, rule=speaker_rule(entry, recipe)
         )
-        conditions = conditions if conditions is not None else transcript.text_conditions
+        if conditions is None and not entry.swapped:
+            conditions = transcript.text_conditions
     elif sidecar is not None and sidecar.words is not None:
         raw = [
             RawWord(
@@ -136,6 +145,8 @@ def read_words(
             )
             for index, word in enumerate(sidecar.words.items)
         ]
+        given = Transcript(raw, "sidecar", entry.sidecar or Path())
+        raw = map_speakers(given, speaker_rule(entry, recipe)).words
         words = repair_words(raw, duration_us=duration_us, log=log, method=sidecar.words.method or "sidecar")
     for fault in main_speaker_faults(words, recipe.text.main_speaker):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
@@ -144,8 +155,16 @@ def read_words(
 
 def speaker_rule(entry: CallEntry, recipe: Recipe) -> SpeakerRule:
     """Which label of the call's transcript is the agent's: a channel's label goes with the channel."""
-    channel = entry.channels.agent if entry.channels is not None else 0
-    return SpeakerRule(agent=recipe.words.agent, agent_channel=channel, main=recipe.text.main_speaker)
+    channel = 0
+    if entry.channels is not None:
+        # In a transcript the labels are those of the call as it was before its sides were exchanged.
+        channel = entry.channels.caller if entry.swapped else entry.channels.agent
+    return SpeakerRule(
+        agent=recipe.words.agent,
+        agent_channel=channel,
+        main=recipe.text.main_speaker,
+        swapped=entry.swapped,
+    )
 
 
 def scanned_words(folder: Path) -> list[TimedWord]:
@@ -182,6 +201,7 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
             entry.text_conditions,
         ],
         entry.recording is not None,
+        entry.swapped,
     )
 
 

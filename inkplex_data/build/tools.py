@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from inkplex_data.audio.band import BandwidthExtension
     from inkplex_data.memory.inkling import Dtype, Inkling
     from inkplex_data.speech.codec import MimiCodec
     from inkplex_data.speech.tokenizer import TextTokenizer
@@ -25,6 +26,14 @@ def tokenizer(path: str | None) -> TextTokenizer:
     from inkplex_data.speech.tokenizer import TextTokenizer
 
     return TextTokenizer.load(path)
+
+
+@lru_cache(maxsize=1)
+def bandwidth(name: str) -> BandwidthExtension | None:
+    """The model that widens the band of telephone speech; None for plain resampling."""
+    from inkplex_data.audio.band import bandwidth_extension
+
+    return bandwidth_extension(name)
 
 
 @lru_cache(maxsize=1)

@@ -39,6 +39,9 @@ def build(
     mono: bool = typer.Option(
         False, "--mono", help="Divide one-channel files into two streams by diarization."
     ),
+    swap_roles: bool = typer.Option(
+        False, "--swap-roles", help="Also build each call with its sides exchanged, as ID~swapped."
+    ),
     setting: list[str] | None = typer.Option(
         None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set text.delay_s=0.2."
     ),
@@ -73,6 +76,8 @@ def build(
     overrides.update({key: value for key, value in named.items() if value is not None})
     if mono:
         overrides["audio.mono"] = "diarize"
+    if swap_roles:
+        overrides["audio.swap_roles"] = True
     if strict:
         overrides["strict"] = True
     if pipeline is None and not overrides and not restart:

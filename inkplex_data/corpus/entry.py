@@ -35,7 +35,8 @@ class CallEntry:
     `family`: calls that must share a split. `source`: the audio's path as the corpus spells it.
     `duration_s` is what the corpus states; the decoded audio decides.
     `text_conditions` come from the line; those of a word file are `Transcript.text_conditions`.
-    `where` is for messages: "manifest.jsonl:12".
+    `where` is for messages: "manifest.jsonl:12". `swapped`: agent and caller are exchanged already in `audio`
+    and `channels`, and not yet in words and sidecar (`corpus.swap`).
     """
 
     call_id: str
@@ -53,6 +54,7 @@ class CallEntry:
     duration_s: float | None
     source: str
     where: str
+    swapped: bool = False
 
     @property
     def audio_paths(self) -> tuple[Path, ...]:

@@ -1,0 +1,95 @@
+"""One call told from the other side: the caller becomes the agent. Moshi's stage 4 has each speaker once as the
+model (seeds/002, "Stage 4 — Fisher")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Literal
+
+from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
+from inkplex_data.corpus.sidecar_models import Excluded, Masks, Sidecar, Transform, Valid
+from inkplex_data.problems import CODES, Problem
+
+SUFFIX: Final = "~swapped"
+TRANSFORM: Final = "swap-roles"
+_OTHER: Final[dict[str, Literal["agent", "caller"]]] = {"agent": "caller", "caller": "agent"}
+
+
+def swapped(entry: CallEntry) -> CallEntry:
+    """The entry with its sides exchanged, as `ID~swapped`, in the same family and split.
+
+    Role prompt, voice, text conditions and task recording belong to the agent of the call as it was; who now
+    speaks as the agent had none of them.
+    """
+    channels = entry.channels
+    if isinstance(entry.audio, AgentCaller):
+        audio: Path | AgentCaller = AgentCaller(agent=entry.audio.caller, caller=entry.audio.agent)
+        turned = ChannelSpec(channels.caller, channels.agent) if channels is not None else None
+    else:
+        audio = entry.audio
+        turned = ChannelSpec(channels.caller, channels.agent) if channels is not None else ChannelSpec(1, 0)
+    return replace(
+        entry,
+        call_id=entry.call_id + SUFFIX,
+        audio=audio,
+        channels=turned,
+        recording=None,
+        recording_starts_at_us=0,
+        role=None,
+        voice=None,
+        text_conditions=None,
+        swapped=not entry.swapped,
+    )
+
+
+def with_swapped(entries: Sequence[CallEntry]) -> tuple[list[CallEntry], list[Problem]]:
+    """Every entry followed by its exchanged twin; a twin whose id is taken is left out, with a problem."""
+    taken = {entry.call_id for entry in entries}
+    kept, problems = [], []
+    for entry in entries:
+        kept.append(entry)
+        twin = swapped(entry)
+        if twin.call_id in taken:
+            kind = CODES["duplicate-id"]
+            message = f"is the id of another call, so {entry.call_id!r} is not built with its sides exchanged"
+            problems.append(
+                Problem(
+                    twin.call_id,
+                    kind.stage,
+                    "duplicate-id",
+                    "error",
+                    entry.where,
+                    f"{message}; {kind.remedy}",
+                )
+            )
+        else:
+            kept.append(twin)
+    return kept, problems
+
+
+def swapped_sidecar(sidecar: Sidecar) -> Sidecar:
+    """What a sidecar still says once the sides are exchanged: identity, audio, and what carries loss in it.
+
+    Words, prompt, evidence, targets and history are the former agent's. The text of the new agent was nobody's
+    concern, so no exclusion of text carries over.
+    """
+    audio, masks = sidecar.audio, sidecar.masks
+    if audio is not None:
+        turned = {"agent": audio.caller, "caller": audio.agent}
+        audio = audio.model_copy(
+            update={**turned, "transforms": [*audio.transforms, Transform(name=TRANSFORM)]}
+        )
+    if masks is not None:
+        masks = Masks(
+            valid=Valid(agent=masks.valid.caller, caller=masks.valid.agent),
+            excluded=[
+                Excluded(
+                    start_s=span.start_s, end_s=span.end_s, modality=_OTHER[span.modality], reason=span.reason
+                )
+                for span in masks.excluded
+                if span.modality != "text"
+            ],
+        )
+    return Sidecar(schema_="inkplex/sidecar@1", identity=sidecar.identity, audio=audio, masks=masks)
