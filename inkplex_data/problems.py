@@ -504,6 +504,49 @@ CODES: dict[str, Code] = {
     "audio-silent-channel": Code(
         "audio", "info", "One channel is silent throughout.", "Nothing to do if that speaker said nothing."
     ),
+    # alignment, diarization and speech checks
+    "words-not-found": Code(
+        "align",
+        "error",
+        "No word was heard in the agent's channel.",
+        "Check that the agent's channel is the right one, and listen to it.",
+    ),
+    "words-not-aligned": Code(
+        "align",
+        "repair",
+        "A stretch of known text does not fit its sound; its words have no times.",
+        "Check the text and the times of the stretch.",
+    ),
+    "word-filtered": Code(
+        "align",
+        "info",
+        "The transcriber's words were repeated, invented in silence or outside speech; they were left out.",
+        "Nothing to do, unless they were really said.",
+    ),
+    "speakers-not-found": Code(
+        "diarize",
+        "error",
+        "Nobody speaks in the recording, so there is no main speaker.",
+        "Listen to the file; remove it if it holds no speech.",
+    ),
+    "streams-constructed": Code(
+        "diarize",
+        "info",
+        "Agent and caller were separated from one channel; where both speak, the mixture is in the main stream.",
+        "Nothing to do; prefer two-channel recordings for learning overlap.",
+    ),
+    "speech-word-error": Code(
+        "check-speech",
+        "repair",
+        "The agent's audio says something else than its text in more words than is allowed.",
+        "Synthesise the call again, or correct its text.",
+    ),
+    "speech-fact-lost": Code(
+        "check-speech",
+        "repair",
+        "A name, number, amount, date or negation of the text is not what the audio says.",
+        "Synthesise the sentence again, or correct the text.",
+    ),
     # traces
     "trace-message": Code(
         "traces",

@@ -1,0 +1,1 @@
+"""Words and their times from speech: Whisper inside detected speech, then forced alignment."""
