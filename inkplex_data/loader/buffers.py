@@ -1,11 +1,12 @@
 """Host memory that is read into, used again and again: a fresh gigabyte costs more than reading it.
 
 A block goes back by itself when the last tensor on it is gone, so nobody has to say when a batch is done.
-With `pinned`, blocks are page-locked, and copies from them to the device run while both sides work on.
+For a CUDA device blocks are page-locked, so that copies to it run while both sides work on.
 """
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections import deque
 from threading import Lock
@@ -16,6 +17,11 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
+log = logging.getLogger(__name__)
+
+_PORTABLE = 1
+"""cudaHostRegisterPortable."""
+
 GRAIN = 2**22
 """Block sizes are multiples of this, so that calls of about the same length share blocks."""
 
@@ -23,12 +29,13 @@ GRAIN = 2**22
 class BufferPool:
     """Blocks of host memory. Safe between threads; tensors may outlive the pool."""
 
-    def __init__(self, keep_bytes: int, *, pinned: bool = False) -> None:
+    def __init__(self, keep_bytes: int, device: torch.device | None = None) -> None:
         """keep_bytes: blocks are kept for later while all of them, those in use too, hold no more than this
-        and twice the largest: one that its user still has, and the next that is on its way there."""
+        and twice the largest: one that its user still has, and the next that is on its way there.
+        device: the CUDA device for which blocks are page-locked, none by default."""
         self._keep_bytes = keep_bytes
         self._largest = 0
-        self._pinned = pinned
+        self._device = device
         self._lock = Lock()
         self._free: list[np.ndarray] = []
         # Tensors die wherever the garbage collector runs, also inside this lock: returning takes none.
@@ -46,10 +53,20 @@ class BufferPool:
         weakref.finalize(view, self._returned.append, block).atexit = False
         return torch.from_numpy(view)
 
+    def clear(self) -> None:
+        """Give up all blocks that are not in use."""
+        with self._lock:
+            self._collect()
+            self.allocated_bytes -= sum(map(len, self._free))
+            self._free.clear()
+
+    def _collect(self) -> None:
+        while self._returned:
+            self._free.append(self._returned.popleft())
+
     def _take(self, size_bytes: int) -> np.ndarray:
         with self._lock:
-            while self._returned:
-                self._free.append(self._returned.popleft())
+            self._collect()
             rounded = -(-max(size_bytes, 1) // GRAIN) * GRAIN
             self._largest = max(self._largest, rounded)
             keep_bytes = self._keep_bytes + 2 * self._largest
@@ -64,21 +81,26 @@ class BufferPool:
                 self._remove(other)
                 self.allocated_bytes -= len(other)
             self.allocated_bytes += growth
-        return _allocate(rounded, pinned=self._pinned) if block is None else block
+        return _allocate(rounded, self._device) if block is None else block
 
     def _remove(self, block: np.ndarray) -> None:
         self._free = [other for other in self._free if other is not block]
 
 
-def _allocate(size_bytes: int, *, pinned: bool) -> np.ndarray:
+def _allocate(size_bytes: int, device: torch.device | None) -> np.ndarray:
     block = np.empty(size_bytes, np.uint8)
-    if pinned:
-        # torch's own pinned allocator would round up to a power of two.
+    if device is not None:
         import torch
 
         cuda: Any = torch.cuda
         cudart, address = cuda.cudart(), block.ctypes.data
-        cuda.check_error(int(cudart.cudaHostRegister(address, size_bytes, 0)))
-        # An array's weak references are cleared before its memory is freed.
-        weakref.finalize(block, cudart.cudaHostUnregister, address).atexit = False
+        # Without the device a reader's thread would begin to use the first one. torch's own pinned memory
+        # comes in powers of two.
+        with cuda.device(device):
+            failure = int(cudart.cudaHostRegister(address, size_bytes, _PORTABLE))
+        if failure:
+            log.warning("cannot page-lock %d bytes (CUDA error %d): copies will wait", size_bytes, failure)
+        else:
+            # An array's weak references are cleared before its memory is freed.
+            weakref.finalize(block, cudart.cudaHostUnregister, address).atexit = False
     return block

@@ -80,8 +80,11 @@ class Loader:
         self._workers, self._prefetch_bytes = workers, prefetch_bytes
         self._plan_limit = plan_limit
         self.device = torch.device(device or "cpu")
+        on_gpu = self.device.type == "cuda"
+        if on_gpu and self.device.index is None:  # the current device is another one on other threads
+            self.device = torch.device("cuda", torch.cuda.current_device())
         self._copier = None if self.device.type == "cpu" else DeviceCopier(self.device)
-        self._pool = BufferPool(prefetch_bytes if workers else 0, pinned=self.device.type == "cuda")
+        self._pool = BufferPool(prefetch_bytes if workers else 0, self.device if on_gpu else None)
         self._meter = Meter()
         self._epoch = self._consumed = 0
         self._iteration = 0
@@ -164,7 +167,7 @@ class Loader:
         for a state that is none, for a loader of another order, and for stores whose pinned shards are gone or
         differ, naming each difference.
         """
-        epoch, consumed, pins = parse_state(state, self._order.state())
+        epoch, consumed, pins = parse_state(state, self._order.state(), stores=len(self.stores))
         stores = [reopen(store, pinned) for store, pinned in zip(self.stores, pins, strict=True)]
         self._stop()
         if any(new is not old for new, old in zip(stores, self.stores, strict=True)):
@@ -179,8 +182,9 @@ class Loader:
         return report
 
     def close(self) -> None:
-        """Stop reading ahead, and close the files that the stores left open."""
+        """Stop reading ahead, give up the memory for it, and close the files that the stores left open."""
         self._stop()
+        self._pool.clear()
         for store in self.stores:
             store.close()
 

@@ -81,9 +81,9 @@ def state_digest(pins: Sequence[Mapping[str, Any]]) -> str:
 
 
 def parse_state(
-    state: Mapping[str, Any], order: Mapping[str, Any]
+    state: Mapping[str, Any], order: Mapping[str, Any], *, stores: int
 ) -> tuple[int, int, list[Mapping[str, Any]]]:
-    """(epoch, samples consumed, pins) of a saved state, for a loader whose order is `order`.
+    """(epoch, samples consumed, pins) of a saved state, for a loader of `stores` stores in that `order`.
 
     Raises CheckpointError for a state that is none, and for one of another order, naming what differs.
     """
@@ -107,6 +107,8 @@ def parse_state(
         for name in sorted({*saved, *order})
         if saved.get(name) != order.get(name)
     ]
+    if len(pins) != stores:
+        faults.append(f"it read {len(pins)} stores, this one {stores}")
     if faults:
         raise CheckpointError(
             "the saved state belongs to a loader with another order of samples: " + "; ".join(faults),

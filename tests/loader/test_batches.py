@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import fsspec
 import numpy as np
 import polars as pl
 import pytest
@@ -211,3 +212,15 @@ def test_a_batch_says_where_it_is_in_the_epoch(store: Store, shuffle: bool) -> N
     assert {batch.epoch for batch in found} == {0}
     assert all(isinstance(batch.row, torch.Tensor) and batch.device.type == "cpu" for batch in found)
     assert pl.Series([batch.call_id for batch in found]).n_unique() == 7
+
+
+def test_a_remote_store_gives_the_same_batches(store: Store) -> None:
+    remote = fsspec.filesystem("memory")
+    remote.put(store.root, "/loader-remote", recursive=True)
+    far = make_loader("memory://loader-remote", "train", seed=1, window_frames=40, workers=2)
+    near = make_loader(store, "train", seed=1, window_frames=40, workers=0)
+    for one, other in zip(far, near, strict=True):
+        assert (one.call_id, one.window) == (other.call_id, other.window)
+        for (name, value), (_, wanted) in zip(one.tensors(), other.tensors(), strict=True):
+            assert value.shape == wanted.shape
+            assert not value.numel() or value.view(torch.uint8).equal(wanted.view(torch.uint8)), name

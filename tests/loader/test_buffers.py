@@ -47,6 +47,17 @@ def test_memory_is_given_up_rather_than_kept_without_bound() -> None:
     assert pool.allocated_bytes <= GRAIN + 2 * 5 * GRAIN
 
 
+def test_clearing_gives_up_what_is_not_in_use() -> None:
+    pool = BufferPool(10 * GRAIN)
+    held = pool.tensor(GRAIN)
+    pool.tensor(2 * GRAIN)
+    pool.clear()
+    assert pool.allocated_bytes == GRAIN
+    del held
+    pool.clear()
+    assert pool.allocated_bytes == 0
+
+
 def test_a_tensor_outlives_its_pool() -> None:
     tensor = BufferPool(0).tensor(100)
     gc.collect()

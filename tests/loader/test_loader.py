@@ -260,6 +260,13 @@ def test_a_state_that_is_none_is_refused(store: Store, change: dict) -> None:
         one.load_state_dict({"epoch": 1})
 
 
+def test_a_state_of_more_stores_is_refused(store: Store, tmp_path: Path) -> None:
+    small = rebuilt(tmp_path / "small", 11)
+    both = make_loader([store, small.root], "train", seed=3, window_frames=40, workers=0)
+    with pytest.raises(CheckpointError, match="2 stores, this one 1"):
+        loader(store).load_state_dict(both.state_dict())
+
+
 def test_stores_are_mixed_by_weight(store: Store, tmp_path: Path) -> None:
     small = rebuilt(tmp_path / "small", 11)
     mixed = make_loader([store, small.root], "train", seed=3, window_frames=40, mix=[2, 1], workers=1)
