@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from corpus_maker.call import Call, Side, Turn
 from corpus_maker.files import write_corpus
-from corpus_maker.scene import Scene, assistant, call_tool, reply, result, setup
+from corpus_maker.scene import Scene, assistant
 from corpus_maker.studio import Word
-from corpus_maker.work import Work
+from corpus_maker.work import Part, Work
 
 from inkplex_data.clock import SAMPLE_RATE_HZ, us_to_samples
 
@@ -74,18 +74,15 @@ def made_scene(name: str, family: str, split: str, day: str, *, seed: int) -> Sc
     scene = Scene(
         id=name, family=family, split=split, role=None, voice=None, call=call, work=work, starts_us=1_000_000
     )
-    prepared = work.request(
-        [setup("Say the day that the tool returns.", "type get_day = () => any;")], 100_000
-    )
+    # Few tokens: what matters is one of thirty here, and one of up to 40,000 in a task that is not made.
+    prepared = work.request([Part("setup", "<|start|>system<|message|>Say the day.<|end|>", 0)], 100_000)
     question = say(call, "caller", "Which day?", int(draw.integers(10, 30)) * 10_000, pitch_hz=190, seed=seed)
     asked = scene.heard(question)
     first = work.request([asked, assistant(asked.available_us)], asked.available_us, after=prepared)
-    call_tool(first, "get_day")
+    first.generate("tool_call", "get_day<|call|>")
     found_us = first.clock_us + int(draw.integers(5, 25)) * 10_000
-    second = work.request(
-        [result("get_day", {"day": f" {day} "}, found_us), assistant(found_us)], found_us, after=first
-    )
-    reply(second, f"It is {day}.")
+    told = Part("tool_result", f"<|start|>get_day<|message|> {day} <|end|>", found_us)
+    second = work.request([told], found_us, after=first)
     found = second.segments["request-2.tool_result"]
     scene.response = say(call, "agent", day, scene.after(found, 300_000), pitch_hz=110, seed=seed + 1)
     return scene.finish(tail_us=250_000)

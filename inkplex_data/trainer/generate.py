@@ -6,7 +6,7 @@ counted beside them: empty ones, words, repeated phrases, the delay after the ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -209,18 +209,27 @@ def measure_generations(
     memories: Sequence[str],
     *,
     keep: Callable[[Generation], None] | None = None,
-) -> pl.DataFrame:
-    """`GENERATIONS` of calls under each memory; `keep` gets each generation as it is made."""
+    advance: Callable[[], None] | None = None,
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """`GENERATIONS` of calls under each memory, and why calls could not be generated, by name.
 
-    def rows() -> Iterator[dict[str, object]]:
-        for call_id in calls:
-            for memory in memories:
+    `keep` gets each generation as it is made; `advance` is called after each, made or not.
+    """
+    rows: list[dict[str, object]] = []
+    refused: dict[str, str] = {}
+    for call_id in calls:
+        for memory in memories:
+            try:
                 made = generator.generate(call_id, memory)
+            except UsageError as error:
+                refused[call_id] = error.what
+            else:
                 if keep is not None:
                     keep(made)
-                yield generator.measure(made)
-
-    return pl.DataFrame(list(rows()), schema=GENERATIONS)
+                rows.append(generator.measure(made))
+            if advance is not None:
+                advance()
+    return pl.DataFrame(rows, schema=GENERATIONS), refused
 
 
 def generations_text(table: pl.DataFrame) -> str:

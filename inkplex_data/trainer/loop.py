@@ -68,6 +68,7 @@ class RunSummary:
     update: int
     updates: int
     selected: Check | None
+    rank: int = 0
 
     @property
     def checkpoint(self) -> Path:
@@ -193,7 +194,7 @@ class _Run:
                     break
                 began = time.perf_counter()
         self.reporter.finish()
-        return RunSummary(self.run, self.done, self.updates, self._selected())
+        return RunSummary(self.run, self.done, self.updates, self._selected(), self.ranks.rank)
 
     def _check_and_save(self, *, last: bool) -> None:
         """What is due after an update. Every check has a checkpoint, so that it can be selected."""

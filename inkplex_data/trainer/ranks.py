@@ -65,7 +65,7 @@ def meet(device: str = "auto") -> Iterator[Ranks]:
 
     device: `auto` takes a GPU where there is one. Raises ConfigError for a device that cannot be used.
     """
-    place = _device(device)
+    place = usable_device(device)
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     if world_size == 1:
         yield Ranks(device=place)
@@ -79,7 +79,8 @@ def meet(device: str = "auto") -> Iterator[Ranks]:
         dist.destroy_process_group()
 
 
-def _device(name: str) -> torch.device:
+def usable_device(name: str) -> torch.device:
+    """A device by name; `auto` takes a GPU where there is one. Raises ConfigError for one that cannot be used."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -11,6 +11,7 @@ import torch
 from inkplex_data.errors import CheckpointError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.checkpoint import SUFFIX, Checkpoint, check_compatibility, load_checkpoint
+from inkplex_data.trainer.checks import PANEL_FILE
 from inkplex_data.trainer.connector import ConnectedLM
 from inkplex_data.trainer.lm import (
     SpeechModel,
@@ -22,6 +23,8 @@ from inkplex_data.trainer.lm import (
 from inkplex_data.trainer.loop import CHECKPOINTS, SELECTED_FILE
 from inkplex_data.trainer.run_state import MODEL, CheckpointFolder, compatibility, restore_module
 from inkplex_data.trainer.train_config import TrainRecipe
+
+__all__ = ["PANEL_FILE", "TrainedModel", "find_checkpoint", "load_trained"]
 
 _MAX_SELECTED_BYTES = 1 << 20
 
@@ -36,6 +39,11 @@ class TrainedModel:
     path: Path
     speech: SpeechModel
     store: StoreIdentity
+
+    @property
+    def run(self) -> Path:
+        """The run's folder, or the checkpoint's where it lies alone."""
+        return self.path.parent.parent if self.path.parent.name == CHECKPOINTS else self.path.parent
 
     @property
     def update(self) -> int:

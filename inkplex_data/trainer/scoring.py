@@ -58,7 +58,7 @@ def score_calls(
     """`scores.SCORES` of the calls of a split (all by default) under each of `memories`.
 
     Long calls are cut into windows at fixed places, whose losses add up. Ranks share the calls; every rank
-    gets the whole table. `advance` is called after each window of this rank.
+    gets the whole table. `advance` is called as each call of this rank is begun under a memory.
     """
     ranks = ranks or Ranks()
     rows = []
@@ -85,12 +85,14 @@ def score_calls(
             context_frames=model.lm.config.context,
         )
         with loader, torch.no_grad():
+            begun: set[str] = set()
             for batch in loader:
+                if advance is not None and batch.call_id not in begun:
+                    begun.add(batch.call_id)
+                    advance()
                 loss, _ = teacher_forced(model, batch, EVERYTHING)
                 sums[place[batch.call_id]] += loss.part_sums.cpu()
                 counts[place[batch.call_id]] += loss.part_counts.cpu()
-                if advance is not None:
-                    advance()
         sums, counts = sums.to(ranks.device), counts.to(ranks.device)
         ranks.add_up(sums, counts)
         families = dict(

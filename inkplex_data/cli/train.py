@@ -1,0 +1,303 @@
+"""`train`, `evaluate`, `generate`: from a store to checkpoints, their losses, and what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from inkplex_data.store.reader import Store
+    from inkplex_data.trainer.run_files import TrainedModel
+
+PANEL = "Train"
+EXIT_PARTLY = 3
+
+_RUN = typer.Argument(..., metavar="RUN", help="A run's folder, or one checkpoint of it.")
+_STORE = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store.")
+_DEVICE = typer.Option("auto", help="cpu, cuda, cuda:1 …; auto takes a GPU where there is one.")
+_WEIGHTS = typer.Option(
+    None,
+    "--model",
+    metavar="PATH",
+    help="Where the speech model's weights lie, if not where the recipe says.",
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("train", rich_help_panel=PANEL)(train)
+    app.command("evaluate", rich_help_panel=PANEL)(evaluate)
+    app.command("generate", rich_help_panel=PANEL)(generate)
+
+
+def train(
+    store: str = _STORE,
+    run: Path = typer.Option(..., "-o", "--out", metavar="RUN", help="Folder of the run."),
+    pipeline: str = typer.Option(
+        "train_stage1", "-p", "--pipeline", help="A training recipe of the package, or a YAML file."
+    ),
+    model: str | None = typer.Option(
+        None, "--model", metavar="WEIGHTS", help="Folder or file of released weights, or seeded:SEED."
+    ),
+    setting: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set data.passes=2."
+    ),
+    resume: bool = typer.Option(
+        False, "--resume", help="Go on from the newest checkpoint; begin where there is none."
+    ),
+    device: str = _DEVICE,
+    workers: int = typer.Option(2, min=0, help="Threads that read ahead, for each process."),
+    prefetch_mib: int = typer.Option(2048, min=1, help="MiB that may be read ahead, for each process."),
+    allow_untrained_codec: bool = typer.Option(
+        False, "--allow-untrained-codec", help="Train on codes that mean nothing, to try the machinery."
+    ),
+    tensorboard: bool = typer.Option(True, help="Write TensorBoard logs beside metrics.jsonl."),
+    json_events: bool = typer.Option(False, "--json", help="Events and the summary as JSON lines."),
+) -> None:
+    """Train memory writer and readers on a store. Several processes: torchrun --nproc-per-node N -m inkplex_data.cli.app train …
+
+    The speech model stays frozen. Interrupted at any moment, the same command with --resume goes on from the
+    newest checkpoint and gives the losses that the run would have had.
+    """
+    from inkplex_data.cli.build import _overrides
+    from inkplex_data.trainer.loop import RunOptions
+    from inkplex_data.trainer.loop import train as run_training
+    from inkplex_data.trainer.progress import train_reporter_for
+    from inkplex_data.trainer.train_config import load_train_recipe
+
+    overrides = _overrides(setting or [])
+    if model is not None:
+        overrides["model.weights"] = model
+    recipe = load_train_recipe(pipeline, overrides)
+    options = RunOptions(
+        device=device,
+        workers=workers,
+        prefetch_bytes=prefetch_mib * 2**20,
+        allow_untrained_codec=allow_untrained_codec,
+        resume=resume,
+        tensorboard=tensorboard,
+    )
+    summary = run_training(recipe, store, run, options, train_reporter_for(json_events=json_events))
+    if summary.rank != 0:
+        return
+    selected = None if summary.selected is None else summary.selected.update
+    if json_events:
+        _echo_json(
+            {
+                "event": "summary",
+                "run": str(run),
+                "update": summary.update,
+                "updates": summary.updates,
+                "selected": selected,
+                "checkpoint": str(summary.checkpoint),
+            }
+        )
+        return
+    why = (
+        f"selected at update {selected}"
+        if selected is not None
+        else "the newest"
+        if recipe.checks is None
+        else "the newest: no check kept the agent's voice, so none is selected"
+    )
+    typer.echo(f"{run}: {summary.update} of {summary.updates} updates\n  {summary.checkpoint} ({why})")
+
+
+def evaluate(
+    run: Path = _RUN,
+    store: str = _STORE,
+    split: str = typer.Option("validation", help="Split to evaluate."),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", metavar="FOLDER", help="Where the tables go; beside the checkpoints by default."
+    ),
+    call: list[str] | None = typer.Option(None, help="Only this call; may be repeated."),
+    panel: bool = typer.Option(False, "--panel", help="Only the calls of the run's frozen panel."),
+    memory: list[str] | None = typer.Option(
+        None, help="none, own or wrong; may be repeated. All by default."
+    ),
+    generations: bool = typer.Option(
+        False, "--generate", help="Also let each call's response be generated, and report what is said."
+    ),
+    seconds: float = typer.Option(20.0, help="With --generate: length of the free window."),
+    limit: int | None = typer.Option(None, min=1, help="With --generate: at most so many calls."),
+    codec: str | None = typer.Option(None, help="With --generate: where the codec's weights lie now."),
+    seed: int = typer.Option(0, help="Of the bootstrap and of generation."),
+    resamples: int = typer.Option(10_000, min=1, help="Draws of the bootstrap over families."),
+    model: str | None = _WEIGHTS,
+    device: str = _DEVICE,
+    json_output: bool = typer.Option(False, "--json", help="The results as one JSON object."),
+) -> None:
+    """Losses of a checkpoint with no memory, the call's own, and that of another task; twins as pairs.
+
+    Tables go to Parquet files. With --generate: empty responses, words, repeats and delays beside them.
+    """
+    import json
+
+    from inkplex_data.build.progress import SilentReporter, reporter_for
+    from inkplex_data.errors import UsageError
+    from inkplex_data.store.reader import open_store
+    from inkplex_data.trainer import evaluate as evaluation
+    from inkplex_data.trainer.panel import read_panel
+    from inkplex_data.trainer.run_files import PANEL_FILE
+    from inkplex_data.trainer.scores import MEMORIES
+    from inkplex_data.trainer.scoring import scorable
+
+    memories = memory or list(MEMORIES)
+    if unknown := sorted(set(memories) - set(MEMORIES)):
+        raise UsageError(f"--memory is none, own or wrong, not {', '.join(unknown)}")
+    with open_store(store) as opened:
+        trained = _open(run, opened, split=split, device=device, weights=model)
+        calls = call or None
+        if panel:
+            chosen = read_panel(trained.run / PANEL_FILE)
+            calls, split = list(chosen.calls), chosen.split
+        reporter = SilentReporter() if json_output else reporter_for()
+        counts = [len(scorable(opened, split, name, calls)) for name in memories]
+        reporter.stage("score", sum(counts))
+        found = evaluation.evaluate(
+            trained,
+            opened,
+            split=split,
+            calls=calls,
+            memories=memories,
+            resamples=resamples,
+            seed=seed,
+            advance=lambda: reporter.advance("score"),
+        )
+        said = refused = None
+        if generations:
+            from inkplex_data.trainer.generate import Generator, measure_generations
+            from inkplex_data.trainer.render import store_codec
+            from inkplex_data.trainer.replay import ReplayOptions
+
+            generator = Generator(
+                trained, opened, store_codec(opened, codec), ReplayOptions(seconds=seconds, seed=seed)
+            )
+            names = scorable(opened, split, "own", calls)[:limit]
+            reporter.stage("generate", len(names) * len(memories))
+            said, refused = measure_generations(
+                generator, names, memories, advance=lambda: reporter.advance("generate")
+            )
+        reporter.finish()
+        about = {
+            "split": split,
+            "store": opened.root,
+            "snapshot": opened.snapshot.number,
+            "checkpoint": str(trained.path),
+            "checkpoint_id": trained.checkpoint.checkpoint_id,
+            "revision_id": trained.checkpoint.revision_id,
+            "update": trained.update,
+            "memories": list(memories),
+            "resamples": resamples,
+            "seed": seed,
+            "untrained_model": trained.speech.untrained,
+            "untrained_codec": trained.store.codec_untrained,
+        }
+    folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
+    evaluation.write_evaluation(folder, found, about=about, generations=said)
+    if json_output:
+        typer.echo(json.dumps({**about, "summary": found.summary.to_dicts(), "twins": found.twin_summary}))
+    else:
+        typer.echo(f"{trained.path} on {opened.root}, split {split}")
+        typer.echo(found.text())
+        if said is not None:
+            from inkplex_data.trainer.generate import generations_text
+
+            typer.echo(generations_text(said))
+        typer.echo(f"tables: {folder}")
+    _complain_of(refused or {})
+
+
+def generate(
+    run: Path = _RUN,
+    store: str = _STORE,
+    out: Path = typer.Option(..., "-o", "--out", metavar="FOLDER", help="Where the files go."),
+    call: list[str] | None = typer.Option(None, help="A call's id; may be repeated."),
+    split: str = typer.Option("validation", help="Split whose calls are generated where none is named."),
+    limit: int | None = typer.Option(None, min=1, help="At most so many calls of the split."),
+    memory: list[str] | None = typer.Option(
+        None, help="none (the baseline), own or wrong; may be repeated. none and own by default."
+    ),
+    seconds: float = typer.Option(20.0, help="Length of the free window."),
+    seed: int = typer.Option(0, help="Of the draws; each call has the same ones under every memory."),
+    force_cue: bool = typer.Option(
+        False, "--force-cue", help="Also force the end-of-padding frame before the response."
+    ),
+    text_temperature: float = typer.Option(0.7, help="0 is greedy."),
+    text_top_k: int = typer.Option(25, help="0 keeps all."),
+    audio_temperature: float = typer.Option(0.8, help="0 is greedy."),
+    audio_top_k: int = typer.Option(250, help="0 keeps all."),
+    codec: str | None = typer.Option(None, help="Where the codec's weights lie now."),
+    audio: bool = typer.Option(True, help="Decode to WAV; else only the JSON files are written."),
+    model: str | None = _WEIGHTS,
+    device: str = _DEVICE,
+) -> None:
+    """Let a checkpoint answer: calls are replayed until before their response, then the model is free.
+
+    Writes CALL/trained.wav (agent left, caller right, no prefix) and CALL/trained.json with the text and the
+    time of each word, and the same for the baseline, which hears the same and draws with the same seed.
+    """
+    from inkplex_data.errors import UsageError
+    from inkplex_data.store.reader import open_store
+    from inkplex_data.trainer.generate import Generation, Generator, measure_generations
+    from inkplex_data.trainer.render import store_codec
+    from inkplex_data.trainer.replay import ReplayOptions
+    from inkplex_data.trainer.sampling import Sampling
+    from inkplex_data.trainer.scores import MEMORIES
+    from inkplex_data.trainer.scoring import scorable
+
+    memories = memory or ["none", "own"]
+    if unknown := sorted(set(memories) - set(MEMORIES)):
+        raise UsageError(f"--memory is none, own or wrong, not {', '.join(unknown)}")
+    options = ReplayOptions(
+        seconds=seconds,
+        seed=seed,
+        sampling=Sampling(text_temperature, text_top_k, audio_temperature, audio_top_k),
+        cue="forced" if force_cue else "free",
+    )
+    with open_store(store) as opened:
+        if call:
+            split = str(opened.call(call[0]).split)
+        trained = _open(run, opened, split=split, device=device, weights=model)
+        generator = Generator(trained, opened, store_codec(opened, codec), options)
+        if generator.codec.identity.untrained:
+            typer.echo("the codec is untrained: the WAV files are noise, only the text can be read", err=True)
+        names = call or scorable(opened, split, "own")[:limit]
+
+        def keep(made: Generation) -> None:
+            for path in generator.write(made, out, audio=audio):
+                typer.echo(path)
+
+        said, refused = measure_generations(
+            generator,
+            names,
+            memories,
+            keep=keep,
+        )
+    if said.height:
+        from inkplex_data.trainer.generate import generations_text
+
+        typer.echo(generations_text(said), err=True)
+    _complain_of(refused)
+
+
+def _open(run: Path, store: Store, *, split: str, device: str, weights: str | None) -> TrainedModel:
+    from inkplex_data.trainer.ranks import usable_device
+    from inkplex_data.trainer.run_files import load_trained
+
+    return load_trained(run, store, split=split, device=usable_device(device), weights=weights)
+
+
+def _complain_of(refused: dict[str, str]) -> None:
+    """Name the calls that could not be done, and exit with 3 where there are some."""
+    for call_id, reason in refused.items():
+        typer.echo(f"not generated: {call_id}: {reason}", err=True)
+    if refused:
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _echo_json(value: dict[str, Any]) -> None:
+    import json
+
+    typer.echo(json.dumps(value))
