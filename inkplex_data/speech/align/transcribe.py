@@ -26,6 +26,8 @@ from inkplex_data.speech.align.weights import NEEDED_FOR, PACKAGED, load_whisper
 
 Samples = npt.NDArray[np.float32]
 NO_RETIMING: Final = "none"
+MIN_PART_WORDS: Final = 6
+"""Fewer words, set between borders that Whisper guessed, are no safer than its own times."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +116,12 @@ class SpeechAligner:
     def _place(self, heard: list[Heard], window: Window, cut: Samples, speaker: str) -> list[TimedWord]:
         if not heard:
             return []
-        spans: list[Span] = [(word.start_us, word.end_us) for word in heard]
-        method = "whisper"
-        found = self.align(cut, [word.text for word in heard])
-        if found is not None:
-            spans, method = found, f"whisper+{self.retime}"
+        placed_by_sound = self._align_parts(cut, heard, 0, window.end_us)
+        spans = [
+            span if span is not None else (word.start_us, word.end_us)
+            for span, word in zip(placed_by_sound, heard, strict=True)
+        ]
+        methods = ["whisper" if span is None else f"whisper+{self.retime}" for span in placed_by_sound]
         words: list[TimedWord] = []
         groups: dict[int, list[int]] = {}
         for index, span in enumerate(spans):
@@ -128,11 +131,33 @@ class SpeechAligner:
             own = sorted(indices, key=lambda index: spans[index])
             placed = lengthened([window.to_source(*spans[index], stretch) for index in own], low, high)
             words += [
-                TimedWord(heard[index].text, start, end, speaker, heard[index].confidence, method)
+                TimedWord(heard[index].text, start, end, speaker, heard[index].confidence, methods[index])
                 for index, (start, end) in zip(own, placed, strict=True)
                 if end > start
             ]
         return words
+
+    def _align_parts(self, cut: Samples, heard: list[Heard], low_us: int, high_us: int) -> list[Span | None]:
+        """Spans by sound of words in [low, high) of a window; None for those whose part fits no path.
+
+        One misheard phrase makes a whole window unalignable, so a part that fails is halved at the longest pause
+        that Whisper found near its middle.
+        """
+        count = len(heard)
+        part = cut[low_us * RATE_HZ // 1_000_000 : high_us * RATE_HZ // 1_000_000]
+        found = self.align(part, [word.text for word in heard])
+        if found is not None:
+            return [(start + low_us, end + low_us) for start, end in found]
+        if count < MIN_PART_WORDS or self.retime == NO_RETIMING:
+            return [None] * count
+        middle = range(count // 4 + 1, count - count // 4)
+        at = max(middle, key=lambda index: heard[index].start_us - heard[index - 1].end_us)
+        border = (heard[at - 1].end_us + heard[at].start_us) // 2
+        if not low_us < border < high_us:
+            return [None] * count
+        return self._align_parts(cut, heard[:at], low_us, border) + self._align_parts(
+            cut, heard[at:], border, high_us
+        )
 
     def align(self, samples: Samples, words: Sequence[str]) -> list[Span] | None:
         """Span of each word in float32 [n] at 16 kHz by forced alignment; None where that is off or fails."""
