@@ -1,0 +1,1 @@
+"""Who speaks when in a one-channel recording, and two streams made from it."""
