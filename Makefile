@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test test-slow lint bench schemas clean
+.PHONY: help setup demo demo-train test test-slow lint bench schemas clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -15,14 +15,21 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml
 	$(BIN)/pip install -q -e ".[codec,memory]"
 	@touch $@
 
+$(VENV)/.demo-train: $(BIN)/python pyproject.toml
+	$(BIN)/pip install -q -e ".[codec,memory,train]"
+	@touch $@
+
 $(VENV)/.dev: $(BIN)/python pyproject.toml
 	$(BIN)/pip install -q -e ".[all,dev]"
-	@touch $(VENV)/.demo $@
+	@touch $(VENV)/.demo $(VENV)/.demo-train $@
 
 setup: $(VENV)/.dev  ## Install everything, with the tools for development
 
 demo: $(VENV)/.demo  ## Install, build the example corpus, show the result
 	$(BIN)/inkplex-data demo
+
+demo-train: $(VENV)/.demo-train  ## Train on a made task on the CPU and show that memory is read (some minutes)
+	$(BIN)/python examples/demo_train.py
 
 test: $(VENV)/.dev  ## Install, then lint and run the tests (checks over a minute are in test-slow)
 	$(BIN)/ruff check .

@@ -25,7 +25,9 @@ from made_task import write_made_task
 from inkplex_data.build.progress import reporter_for
 from inkplex_data.build.run import build_store
 from inkplex_data.config import load_recipe
+from inkplex_data.errors import InkplexError
 from inkplex_data.store.reader import open_store
+from inkplex_data.torch_settings import torch_threads
 from inkplex_data.trainer.evaluate import Evaluation, evaluate, write_evaluation
 from inkplex_data.trainer.loop import RunOptions, train
 from inkplex_data.trainer.progress import train_reporter_for
@@ -62,16 +64,17 @@ def run_demo(
     )
     reporter.finish()
     print(summary.text())
-    trained = train(
-        load_train_recipe("train_demo", settings),
-        out / "store",
-        out / "run",
-        RunOptions(device="cpu", workers=1, allow_untrained_codec=True, resume=True),
-        train_reporter_for(json_events=False),
-    )
-    with open_store(out / "store") as store:
-        model = load_trained(trained.checkpoint, store, split="validation")
-        found = evaluate(model, store, split="validation")
+    with torch_threads(1):  # so small a model gains nothing from sharing its sums
+        trained = train(
+            load_train_recipe("train_demo", settings),
+            out / "store",
+            out / "run",
+            RunOptions(device="cpu", workers=1, allow_untrained_codec=True, resume=True),
+            train_reporter_for(json_events=False),
+        )
+        with open_store(out / "store") as store:
+            model = load_trained(trained.checkpoint, store, split="validation")
+            found = evaluate(model, store, split="validation")
     write_evaluation(out / "evaluation", found, about={"checkpoint": str(trained.checkpoint)})
     return found
 
@@ -107,13 +110,17 @@ def main() -> int:
     )
     options = parser.parse_args()
     settings = {key: yaml.safe_load(value) for key, _, value in (one.partition("=") for one in options.set)}
-    found = run_demo(
-        options.out,
-        train_calls=options.train,
-        validation_calls=options.validation,
-        settings=settings,
-        workers=options.workers,
-    )
+    try:
+        found = run_demo(
+            options.out,
+            train_calls=options.train,
+            validation_calls=options.validation,
+            settings=settings,
+            workers=options.workers,
+        )
+    except InkplexError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
     print(found.text())
     better, sentence = verdict(found)
     print(sentence)

@@ -138,14 +138,14 @@ def add_tasks(root: Path, shard: int, numbers: range, split: str) -> None:
         calls.publish()
 
 
-def make_task_store(root: Path, *, train: int = 8, validation: int = 5, untrained: bool = True) -> Path:
+def make_task_store(root: Path, *, train: int = 8, validation: int = 5, codec_sha256: str = "c0dec") -> Path:
     """A published store with `train` and `validation` calls, each of its own family and recording."""
     root.mkdir(parents=True, exist_ok=True)
     write_description(
         str(root),
         {
             "configuration": {"memory": {"window": 40_000}},
-            "codec": {"id": "untrained:0", "sha256": "c0dec", "untrained": untrained},
+            "codec": {"id": "untrained:0", "sha256": codec_sha256, "untrained": True},
             "tokenizer": {"name": "made", "sha256": "70c", "pieces": PIECES},
         },
     )
