@@ -31,6 +31,19 @@ class AudioConfig(Section):
         "refuse",
         description="What a one-channel file gets: refusal, or diarization into two constructed streams",
     )
+    diarizer: str = Field(
+        "offline",
+        description="offline, or a folder or hub id of a pyannote.audio pipeline, for one-channel files",
+    )
+    main_speaker: Literal["most", "first", "random"] = Field(
+        "most",
+        description="who of a one-channel file becomes the agent: who speaks most, or first, or anyone",
+    )
+    inactive: Literal["zero", "room"] = Field(
+        "zero",
+        description="what a constructed stream holds where it is silent: zeros, or the recording's room tone",
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of main_speaker: random and of room tone")
     swap_roles: bool = Field(
         False,
         description="also build each call with its sides exchanged, as ID~swapped, in the same family and split",
@@ -48,6 +61,15 @@ class WordsConfig(Section):
         "given",
         description="given: the transcript beside the audio; whisper: aligned now where none is given; none: no text stream",
     )
+    whisper: str = Field(
+        "packaged:tiny.en",
+        description="Whisper of `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id",
+    )
+    aligner: str = Field(
+        "pocketsphinx",
+        description="what times those words by their sound: pocketsphinx, a folder or hub id of a CTC model, or none",
+    )
+    language: str = Field("en", description="language of those words")
     agent: str | None = Field(
         None,
         description="label or channel number of the agent in transcripts; null: what the format says (a role, else the agent's channel)",

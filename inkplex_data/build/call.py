@@ -16,6 +16,7 @@ from inkplex_data.build.augment import cut_words, mask_words, noise_stamp, prepa
 from inkplex_data.build.encode import encode
 from inkplex_data.build.ledger import Ledger, stamp
 from inkplex_data.build.parts import load_part, save_part
+from inkplex_data.build.ready import ready_call
 from inkplex_data.build.scan import KIND as SCANS
 from inkplex_data.build.scan import Scan, call_audio, scanned_conditions, scanned_problems, scanned_words
 from inkplex_data.build.streams import CallStreams
@@ -107,7 +108,8 @@ def read_built(job: CallJob) -> CallPart:
 
 def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     """All of one call: text stream, loss mask, codes and versions."""
-    entry, recipe, frames = job.entry, job.recipe, job.scan.frames
+    recipe, frames = job.recipe, job.scan.frames
+    entry = ready_call(job.entry, recipe, job.store_root).entry
     scanned = ledger.folder(SCANS, entry.call_id)
     log = ProblemLog(entry.call_id, strict=recipe.strict)
     log.extend([*scanned_problems(scanned), *job.notes])

@@ -14,6 +14,7 @@ from inkplex_data.audio.source import open_audio
 from inkplex_data.build import tools
 from inkplex_data.build.ledger import Ledger, stamp
 from inkplex_data.build.plan import PrefixPlan
+from inkplex_data.build.ready import ready_call
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, us_to_samples
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
@@ -81,13 +82,14 @@ def _voice_samples(job: PrefixJob) -> np.ndarray:
     voice = job.plan.voice
     assert voice is not None
     if voice.path is not None:
-        source = open_audio(Path(voice.path))
-        mono = np.concatenate([block.mean(axis=0) for block in source.blocks()])
-        return resample(mono, source.sample_rate_hz)[: _limit_samples(job.recipe)]
+        given = open_audio(Path(voice.path))
+        mono = np.concatenate([block.mean(axis=0) for block in given.blocks()])
+        return resample(mono, given.sample_rate_hz)[: _limit_samples(job.recipe)]
     assert job.source is not None
     first, last = us_to_samples(voice.start_us), us_to_samples(voice.end_us)
     kept, at = [], 0
-    for chunk in resolve_channels(job.source.audio, job.source.channels).stream("agent"):
+    source = ready_call(job.source, job.recipe, job.store_root).entry
+    for chunk in resolve_channels(source.audio, source.channels).stream("agent"):
         kept.append(chunk[max(first - at, 0) : max(last - at, 0)])
         at += len(chunk)
         if at >= last:

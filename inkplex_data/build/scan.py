@@ -12,6 +12,7 @@ from typing import Any
 from inkplex_data.audio.call import CallAudio, resolve_channels
 from inkplex_data.audio.scan import AudioScan, Role
 from inkplex_data.build.ledger import Ledger, file_sha256, file_stamp, stamp
+from inkplex_data.build.ready import ready_call
 from inkplex_data.build.voice import voice_stretch
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config import Recipe
@@ -84,11 +85,13 @@ def scan_call(job: ScanJob) -> Scan:
     if found is not None:
         return Scan(**json.loads((found / "scan.json").read_text(encoding="utf-8")))
     log = ProblemLog(job.entry.call_id, strict=job.recipe.strict)
-    audio = call_audio(job.entry)
-    found_audio = audio.scan(log)
-    sidecar = read_sidecar(job.entry.sidecar) if job.entry.sidecar is not None else None
+    ready = ready_call(job.entry, job.recipe, job.store_root)
+    entry = ready.entry
+    log.extend(ready.notes)
+    found_audio = call_audio(entry).scan(log)
+    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
     duration_us = samples_to_us(found_audio.samples)
-    words, conditions = read_words(job, sidecar, duration_us, log)
+    words, conditions = read_words(dataclasses.replace(job, entry=entry), sidecar, duration_us, log)
     start_us, end_us = voice_stretch(
         words, speaker=job.recipe.text.main_speaker, limit_s=_voice_limit_s(job.recipe)
     )
@@ -98,7 +101,7 @@ def scan_call(job: ScanJob) -> Scan:
         agent_samples=found_audio.agent_samples,
         caller_samples=found_audio.caller_samples,
         audio_sha256=found_audio.sha256,
-        input_sha256=_input_sha256(job.entry, found_audio),
+        input_sha256=_input_sha256(entry, found_audio),
         words=len(words),
         voice_start_us=start_us,
         voice_end_us=end_us,

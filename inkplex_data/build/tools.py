@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inkplex_data.audio.band import BandwidthExtension
     from inkplex_data.memory.inkling import Dtype, Inkling
+    from inkplex_data.speech.align.transcribe import SpeechAligner
     from inkplex_data.speech.codec import MimiCodec
+    from inkplex_data.speech.diarize.diarizer import Diarizer
     from inkplex_data.speech.tokenizer import TextTokenizer
 
 
@@ -26,6 +28,22 @@ def tokenizer(path: str | None) -> TextTokenizer:
     from inkplex_data.speech.tokenizer import TextTokenizer
 
     return TextTokenizer.load(path)
+
+
+@lru_cache(maxsize=1)
+def aligner(whisper: str, forced: str, language: str) -> SpeechAligner:
+    """Whisper and the forced aligner of a recipe."""
+    from inkplex_data.speech.align.transcribe import SpeechAligner
+
+    return SpeechAligner(whisper, retime=forced, language=language)
+
+
+@lru_cache(maxsize=1)
+def diarizer(spec: str) -> Diarizer:
+    """The diarizer of a recipe."""
+    from inkplex_data.speech.diarize.diarizer import load_diarizer
+
+    return load_diarizer(spec)
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any, Final
 
@@ -66,7 +67,10 @@ def _model() -> Any:
     import torch
 
     threads = torch.get_num_threads()
-    model = require("silero_vad", extra="align", needed_for="finding speech").load_silero_vad(onnx=False)
+    with warnings.catch_warnings():
+        # The detector is a TorchScript file, which newer torch versions announce to retire.
+        warnings.simplefilter("ignore")
+        model = require("silero_vad", extra="align", needed_for="finding speech").load_silero_vad(onnx=False)
     # silero-vad sets the whole process to one thread when it is imported and loaded.
     torch.set_num_threads(threads)
     return model

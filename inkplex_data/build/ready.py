@@ -1,0 +1,135 @@
+"""What a recipe makes of a call before it is looked at: two streams from one channel, words where none are given.
+
+Both are kept in the ledger as files, so that everything after this sees a two-channel call with a transcript.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from inkplex_data.audio.call import ChannelRef
+from inkplex_data.audio.source import open_audio
+from inkplex_data.build import tools
+from inkplex_data.build.ledger import Ledger, file_stamp, stamp
+from inkplex_data.config import Recipe
+from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.problems import Problem, ProblemLog
+
+VERSION: Final = 1
+STREAMS: Final = "streams"
+WORDS: Final = "aligned"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The call with what was made for it, and what there is to say about that."""
+
+    entry: CallEntry
+    notes: tuple[Problem, ...]
+
+
+def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
+    """The same files on every call of this, made at the first one.
+
+    Raises CallRefused (what decoding raises, speakers-not-found, words-not-found), MissingLibraryError.
+    """
+    ledger = Ledger(store_root)
+    notes: list[Problem] = []
+    if recipe.audio.mono == "diarize" and _is_mono(entry):
+        entry = _two_streams(entry, recipe, ledger, notes)
+    if recipe.words.source == "whisper" and not _has_words(entry):
+        entry = _with_words(entry, recipe, ledger, notes)
+    return Ready(entry, tuple(notes))
+
+
+def _is_mono(entry: CallEntry) -> bool:
+    return isinstance(entry.audio, Path) and entry.channels is None and open_audio(entry.audio).channels == 1
+
+
+def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
+    assert isinstance(entry.audio, Path)
+    settings = recipe.audio
+    mark = stamp(
+        VERSION,
+        [settings.diarizer, settings.main_speaker, settings.inactive, settings.seed],
+        [entry.call_id, file_stamp(entry.audio)],
+    )
+    folder = ledger.done(STREAMS, entry.call_id, mark)
+    if folder is None:
+        from inkplex_data.speech.diarize.files import divide
+
+        with ledger.result(STREAMS, entry.call_id, mark) as working:
+            made = divide(
+                ChannelRef(entry.audio),
+                working / "call",
+                diarizer=tools.diarizer(settings.diarizer),
+                call_id=entry.call_id,
+                main=settings.main_speaker,
+                inactive=settings.inactive,
+                seed=settings.seed,
+            )
+            log = ProblemLog(entry.call_id)
+            overlap_us = int((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum())
+            log.add(
+                "streams-constructed",
+                f"{len({turn.speaker for turn in made.turns})} speakers by {settings.diarizer}, main speaker "
+                f"{made.streams.main}, {overlap_us} µs of overlap",
+                item=entry.source,
+            )
+            _keep(working, log)
+        folder = ledger.folder(STREAMS, entry.call_id)
+    notes += _kept(folder)
+    return dataclasses.replace(
+        entry,
+        audio=folder / "call.wav",
+        sidecar=entry.sidecar if entry.sidecar is not None else folder / "call.sidecar.json",
+    )
+
+
+def _has_words(entry: CallEntry) -> bool:
+    from inkplex_data.speech.align.batch import needs_words
+
+    if not needs_words(entry.words):
+        return True
+    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
+    return sidecar is not None and sidecar.words is not None and bool(sidecar.words.items)
+
+
+def _with_words(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
+    settings = recipe.words
+    mark = stamp(
+        VERSION,
+        [settings.whisper, settings.aligner, settings.language],
+        [
+            entry.call_id,
+            [file_stamp(path) for path in (*entry.audio_paths, entry.words)],
+            dataclasses.asdict(entry.channels) if entry.channels is not None else None,
+        ],
+    )
+    folder = ledger.done(WORDS, entry.call_id, mark)
+    if folder is None:
+        from inkplex_data.speech.align.batch import align_entry, write_words
+
+        aligner = tools.aligner(settings.whisper, settings.aligner, settings.language)
+        with ledger.result(WORDS, entry.call_id, mark) as working:
+            log = ProblemLog(entry.call_id)
+            words = align_entry(entry, aligner, log)
+            write_words(working / "words.json", words, method=words[0].method)
+            _keep(working, log)
+        folder = ledger.folder(WORDS, entry.call_id)
+    notes += _kept(folder)
+    return dataclasses.replace(entry, words=folder / "words.json")
+
+
+def _keep(folder: Path, log: ProblemLog) -> None:
+    rows: list[dict[str, Any]] = [dataclasses.asdict(problem) for problem in log]
+    (folder / "notes.json").write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
+
+
+def _kept(folder: Path) -> list[Problem]:
+    return [Problem(**row) for row in json.loads((folder / "notes.json").read_text(encoding="utf-8"))]
