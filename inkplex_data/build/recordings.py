@@ -12,9 +12,12 @@ from inkplex_data.build import tools
 from inkplex_data.build.ledger import Ledger, file_sha256, file_stamp, stamp
 from inkplex_data.build.states import FoundStates, save_states
 from inkplex_data.config import Recipe
-from inkplex_data.corpus.recording import read_recording
+from inkplex_data.corpus.recording import RecordingHeader, read_recording
+from inkplex_data.corpus.vocabulary import ByteVocabulary
+from inkplex_data.errors import RecordingError
 from inkplex_data.memory.ownership import token_table
-from inkplex_data.memory.state_source import state_source
+from inkplex_data.memory.state_source import StateSource, state_source
+from inkplex_data.problems import CODES
 
 VERSION = 2
 KIND = "recordings"
@@ -82,6 +85,7 @@ def read_one(job: RecordingJob) -> FoundRecording:
         requests, memory.capture if memory else None, source=job.path.name, load=tools.inkling
     )
     header = recording.header
+    _check_vocabulary(header, source, job.path)
     branch = header.branch_of
     with ledger.result(KIND, job.key, job.stamp()) as folder:
         tokens.write_ipc(folder / "tokens.arrow")
@@ -103,6 +107,19 @@ def read_one(job: RecordingJob) -> FoundRecording:
             json.dumps(found.as_dict(), ensure_ascii=False), encoding="utf-8"
         )
     return found
+
+
+def _check_vocabulary(header: RecordingHeader, source: StateSource | None, path: Path) -> None:
+    """Refuse a trained model on byte tokens: every id is in its vocabulary, and none means what it stands for."""
+    if source is None or source.kind != "captured" or header.tokenizer != ByteVocabulary.identity:
+        return
+    if not (source.identity or {}).get("untrained", False):
+        raise RecordingError(
+            "recording-token-id",
+            f"its tokens are bytes ({ByteVocabulary.identity}), which the trained model was not made for",
+            where=path.name,
+            next_step=CODES["recording-token-id"].remedy,
+        )
 
 
 def tokens_path(job: RecordingJob) -> Path:
