@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 
+from inkplex_data.build import tools
 from inkplex_data.build.run import build_store
 from inkplex_data.config import Recipe, load_recipe
 
@@ -106,6 +108,23 @@ def own_store(built: Path, tmp_path: Path) -> Path:
     """A copy of the store to change."""
     shutil.copytree(built, tmp_path / "own-store")
     return tmp_path / "own-store"
+
+
+def plain_loop(samples: np.ndarray) -> np.ndarray:
+    """Codes [8, F] of one 24 kHz channel from `MimiModel.encode`, 25 frames at a time."""
+    model = tools.codec("untrained:0").model
+    padded = np.pad(samples, (0, -len(samples) % 1920))
+    cache = padding = None
+    parts = []
+    for start in range(0, len(padded), 48_000):
+        chunk = torch.from_numpy(padded[start : start + 48_000].copy()).view(1, 1, -1)
+        with torch.inference_mode():
+            out = model.encode(
+                chunk, num_quantizers=8, encoder_cache=cache, padding_cache=padding, use_streaming=True
+            )
+        cache, padding = out.encoder_cache, out.padding_cache
+        parts.append(out.audio_codes[0].numpy())
+    return np.concatenate(parts, axis=1)
 
 
 def tree(store: Path) -> dict[str, bytes]:

@@ -16,30 +16,12 @@ from typer.testing import CliRunner
 
 import inkplex_data as ink
 from inkplex_data.audio.call import resolve_channels
-from inkplex_data.build import tools
 from inkplex_data.build.run import build_store
 from inkplex_data.cli.app import app
 from inkplex_data.config import load_recipe
-from tests.build.conftest import write_manifest
+from tests.build.conftest import plain_loop, write_manifest
 
 WORDS = {"alignments": [["Hello", [0.3, 0.6], "SPEAKER_MAIN"], ["there", [0.7, 1.0], "SPEAKER_MAIN"]]}
-
-
-def plain_loop(samples: np.ndarray) -> np.ndarray:
-    """Codes [8, F] of one 24 kHz channel from `MimiModel.encode`, 25 frames at a time."""
-    model = tools.codec("untrained:0").model
-    padded = np.pad(samples, (0, -len(samples) % 1920))
-    cache = padding = None
-    parts = []
-    for start in range(0, len(padded), 48_000):
-        chunk = torch.from_numpy(padded[start : start + 48_000].copy()).view(1, 1, -1)
-        with torch.inference_mode():
-            out = model.encode(
-                chunk, num_quantizers=8, encoder_cache=cache, padding_cache=padding, use_streaming=True
-            )
-        cache, padding = out.encoder_cache, out.padding_cache
-        parts.append(out.audio_codes[0].numpy())
-    return np.concatenate(parts, axis=1)
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 import pytest
 import soundfile
-import torch
 
 import inkplex_data as ink
 from inkplex_data.build import run as run_module
@@ -25,27 +24,15 @@ from inkplex_data.config import Recipe, load_recipe
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.store.format import MASK_ALL, MASK_CALLER
 from inkplex_data.store.verify import verify_store
-from tests.build.conftest import RATE_HZ, tree, voice, write_call, write_manifest
+from tests.build.conftest import RATE_HZ, plain_loop, tree, voice, write_call, write_manifest
 
 
 def test_codes_are_those_of_a_plain_loop_over_the_model(built: Path, corpus: Path) -> None:
     """Each side on its own through `MimiModel.encode`, 25 frames at a time, the last frame padded with zeros."""
-    model = tools.codec("untrained:0").model
     call = ink.open_store(built).call("two")
     stereo, _ = soundfile.read(corpus.parent / "two.wav", dtype="float32")
     for side in range(2):
-        samples = np.pad(stereo[:, side], (0, -len(stereo) % 1920))
-        cache = padding = None
-        loop = []
-        for start in range(0, len(samples), 48_000):
-            chunk = torch.from_numpy(samples[start : start + 48_000].copy()).view(1, 1, -1)
-            with torch.inference_mode():
-                out = model.encode(
-                    chunk, num_quantizers=8, encoder_cache=cache, padding_cache=padding, use_streaming=True
-                )
-            cache, padding = out.encoder_cache, out.padding_cache
-            loop.append(out.audio_codes[0].numpy())
-        np.testing.assert_array_equal(call.codes[8 * side : 8 * side + 8], np.concatenate(loop, axis=1))
+        np.testing.assert_array_equal(call.codes[8 * side : 8 * side + 8], plain_loop(stereo[:, side]))
 
 
 def test_the_stored_call_says_what_the_corpus_said(built: Path) -> None:
