@@ -108,7 +108,7 @@ def open_speech_model(
     path = path / WEIGHTS_FILE if path.is_dir() else path
     if store.text_pieces != architecture.text_card:
         raise ConfigError(
-            f"the store's tokenizer has {store.text_pieces} pieces, the released one {architecture.text_card}",
+            f"the store's tokenizer has {store.text_pieces} pieces, the model's {architecture.text_card}",
             next_step="build the store with the tokenizer that comes with the speech model",
         )
     _refuse_other_tokenizer(path.parent, store)

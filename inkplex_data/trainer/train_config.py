@@ -29,7 +29,7 @@ SEEDED = "seeded:"
 
 
 class SizesConfig(Section):
-    """Sizes of a small speech model. The streams and their delays are the released ones."""
+    """Sizes of a speech model that is not the released one. The streams and their delays are the released ones."""
 
     dim: Positive = Field(default=64, description="width of the temporal model; 4,096 released")
     heads: Positive = Field(default=4, description="its attention heads; 32 released")
@@ -57,7 +57,7 @@ class ModelConfig(Section):
         description="folder or file of released safetensors, or seeded:SEED, a small untrained model"
     )
     sizes: SizesConfig | None = Field(
-        default=None, description="sizes of a seeded model; released weights fix theirs"
+        default=None, description="sizes of the model; null means the released ones, small ones with a seed"
     )
     dtype: Literal["bfloat16", "float32"] = Field(
         default="bfloat16", description="arithmetic of the frozen model; writer and readers use float32"
@@ -81,10 +81,6 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> ModelConfig:
-        if self.seed is None:
-            if self.sizes is not None:
-                raise ValueError("sizes are for seeded models; released weights fix theirs")
-            return self
         try:
             config = self.architecture(text_card=4)
         except ConfigError as error:
@@ -95,7 +91,7 @@ class ModelConfig(Section):
 
     def architecture(self, *, text_card: int) -> PersonaPlexConfig:
         """Sizes of the model; `text_card` is that of the store's tokenizer. Raises ConfigError."""
-        if self.seed is None:
+        if self.sizes is None and self.seed is None:
             return PersonaPlexConfig()
         sizes = (self.sizes or SizesConfig()).model_dump()
         sizes["text_card"] = sizes["text_card"] or text_card

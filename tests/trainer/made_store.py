@@ -138,6 +138,26 @@ def add_tasks(root: Path, shard: int, numbers: range, split: str) -> None:
         calls.publish()
 
 
+def add_twins(root: Path, shard: int, first: int) -> tuple[str, str]:
+    """A validation call and its twin in one family: the same until another result arrives."""
+    with RecordingShardWriter(str(root), shard) as recordings:
+        for number, parent in ((first, None), (first + 1, f"task-{first:03}")):
+            row = {"recording_id": f"task-{number:03}", "state_width": WIDTH, "states": "imported"}
+            recordings.begin({**row, "branch_of": parent, "branch_at_us": RESULT_US if parent else None})
+            recordings.append_states(_states(number))
+            recordings.end(_tokens(result_of(number)))
+        recordings.publish()
+    with CallShardWriter(str(root), shard) as calls:
+        for number in (first, first + 1):
+            part = _part(number, "validation", None, _tokens(result_of(number)))
+            part.row["family"] = f"family-{first:03}"
+            calls.add(part)
+        calls.publish()
+    publish_snapshot(str(root), refused=[])
+    rebuild_index(str(root))
+    return f"call-{first:03}", f"call-{first + 1:03}"
+
+
 def make_task_store(root: Path, *, train: int = 8, validation: int = 5, codec_sha256: str = "c0dec") -> Path:
     """A published store with `train` and `validation` calls, each of its own family and recording."""
     root.mkdir(parents=True, exist_ok=True)

@@ -61,9 +61,12 @@ def test_sizes_are_checked_before_anything_is_read(sizes: dict[str, int] | None,
         small_recipe(model__sizes=sizes)
 
 
-def test_released_weights_have_no_sizes() -> None:
-    with pytest.raises(ValueError, match="released weights fix theirs"):
-        small_recipe(model__weights="folder")
+def test_weights_of_other_sizes_say_theirs() -> None:
+    assert small_recipe(model__weights="folder", model__sizes=None).model.architecture(text_card=7) == (
+        PersonaPlexConfig()
+    )
+    small = small_recipe(model__weights="folder").model
+    assert small.architecture(text_card=7).dim == 16 and small.seed is None
 
 
 def test_overrides_and_unknown_names() -> None:
