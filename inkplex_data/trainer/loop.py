@@ -36,7 +36,7 @@ from inkplex_data.trainer.metrics import MetricsLog
 from inkplex_data.trainer.progress import SilentReporter, TrainReporter
 from inkplex_data.trainer.ranks import Ranks, meet
 from inkplex_data.trainer.run_state import CheckpointFolder, capture, compatibility, restore
-from inkplex_data.trainer.schedule import make_optimizer
+from inkplex_data.trainer.schedule import make_optimizer, updates_in_run
 from inkplex_data.trainer.scoring import scorable
 from inkplex_data.trainer.selection import Check, select
 from inkplex_data.trainer.train_config import TrainRecipe, recipe_differences
@@ -137,8 +137,9 @@ class _Run:
         )
         self._refuse_another_run()
         self.loader = stack.enter_context(self._make_loader())
-        per_pass = -(-self.loader.samples // recipe.data.calls_per_update)
-        self.updates = recipe.data.passes * per_pass
+        self.updates = updates_in_run(
+            self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
+        )
         optimizer, schedule = make_optimizer(
             readers.parameters(), recipe.optimizer.make(), updates=self.updates
         )

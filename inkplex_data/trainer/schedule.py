@@ -45,7 +45,8 @@ class OptimizerOptions:
 
 
 def updates_in_run(calls: int, *, passes: int, calls_per_update: int) -> int:
-    """Optimiser updates of `passes` passes over `calls` calls; the last update of a run may hold fewer calls.
+    """Optimiser updates of `passes` passes over `calls` calls; the last update of a pass may hold fewer calls,
+    so that no update mixes two passes.
 
     Raises ConfigError for a run without calls, passes or calls per update.
     """
@@ -53,7 +54,7 @@ def updates_in_run(calls: int, *, passes: int, calls_per_update: int) -> int:
         raise ConfigError(
             f"a run needs calls, passes and calls per update, got {calls}, {passes} and {calls_per_update}"
         )
-    return -(-calls * passes // calls_per_update)
+    return passes * -(-calls // calls_per_update)
 
 
 def make_optimizer(

@@ -52,8 +52,8 @@ def test_clipping_scales_to_the_norm() -> None:
 
 
 def test_updates_of_a_run() -> None:
-    assert updates_in_run(100, passes=4, calls_per_update=32) == 13
-    assert updates_in_run(8, passes=4, calls_per_update=32) == 1
+    assert updates_in_run(100, passes=4, calls_per_update=32) == 16
+    assert updates_in_run(8, passes=4, calls_per_update=32) == 4
     with pytest.raises(ConfigError, match="got 0, 4 and 32"):
         updates_in_run(0, passes=4, calls_per_update=32)
 
