@@ -1,0 +1,155 @@
+"""`align`, `diarize`, `check-speech`: from raw recordings to words and streams, and whether they agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+PANEL = "Raw recordings"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("align", rich_help_panel=PANEL)(align)
+    app.command("diarize", rich_help_panel=PANEL)(diarize)
+    app.command("check-speech", rich_help_panel=PANEL)(check_speech)
+
+
+def align(
+    corpus: Path = typer.Argument(
+        ..., metavar="CORPUS", help="A manifest, a Moshi inventory, a folder, or one audio file."
+    ),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", metavar="DIR", help="Folder for the word files; beside the audio by default."
+    ),
+    model: str = typer.Option(
+        "packaged:tiny.en", help="Whisper: packaged:tiny.en, a size such as medium, a file, folder or hub id."
+    ),
+    aligner: str = typer.Option(
+        "pocketsphinx", help="What times the words: pocketsphinx, a folder or hub id of a CTC model, or none."
+    ),
+    language: str = typer.Option("en", help="Language of the words."),
+    redo: bool = typer.Option(False, "--redo", help="Align calls that have their words, too."),
+    json_output: bool = typer.Option(False, "--json", help="One JSON object a call."),
+) -> None:
+    """Find the words of each call's agent and their times; writes the Moshi layout's JSON.
+
+    Only detected speech is transcribed. Captions and other text with times for stretches only is re-timed word
+    by word. Calls that have word times keep them. Failures are listed in align.failures.jsonl.
+    """
+    from inkplex_data.corpus.read import read_corpus
+    from inkplex_data.errors import UsageError
+    from inkplex_data.speech.align.batch import align_entries
+    from inkplex_data.speech.align.transcribe import SpeechAligner
+
+    single = corpus.is_file() and corpus.suffix.lower() not in {".jsonl", ".json"}
+    found = read_corpus(corpus.parent if single else corpus)
+    entries = [
+        entry for entry in found.entries if not single or corpus.resolve() in _resolved(entry.audio_paths)
+    ]
+    if not entries:
+        raise UsageError("no calls to align", where=str(corpus))
+    failed = 0
+    worker = SpeechAligner(model, retime=aligner, language=language)
+    for done in align_entries(entries, worker, root=found.root, out=out, redo=redo):
+        failed += done.state == "failed"
+        if json_output:
+            typer.echo(json.dumps({**vars(done), "path": str(done.path)}, ensure_ascii=False))
+        else:
+            what = {
+                "aligned": f"{done.words} words",
+                "kept": "kept",
+                "failed": f"[{done.code}] {done.message}",
+            }
+            typer.echo(f"{done.call_id}: {what[done.state]} · {done.path}")
+    raise typer.Exit(3 if failed else 0)
+
+
+def diarize(
+    audio: list[Path] = typer.Argument(..., metavar="AUDIO…", help="One-channel recordings."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", metavar="DIR", help="Folder for NAME.wav, .rttm, .sidecar.json."
+    ),
+    model: str = typer.Option("offline", help="offline, or a folder or hub id of a pyannote.audio pipeline."),
+    rttm: Path | None = typer.Option(None, help="Speaker turns that are known already, for one recording."),
+    main: str = typer.Option(
+        "most", help="Who becomes the agent: most, first, random, or a speaker's label."
+    ),
+    speakers: int | None = typer.Option(None, min=1, help="How many speakers there are, where known."),
+    room_tone: bool = typer.Option(
+        False, "--room-tone", help="Fill the silent stream with room tone, not zeros."
+    ),
+    seed: int = typer.Option(0, min=0, help="Seed of --main random and of room tone."),
+    json_output: bool = typer.Option(False, "--json", help="One JSON object a recording."),
+) -> None:
+    """Divide one-channel recordings into agent (left) and caller (right), as many samples as before."""
+    from inkplex_data.audio.call import ChannelRef
+    from inkplex_data.errors import CallRefused, UsageError
+    from inkplex_data.speech.diarize.diarizer import load_diarizer
+    from inkplex_data.speech.diarize.files import divide
+    from inkplex_data.speech.diarize.rttm import speakers as speaking
+
+    if rttm is not None and len(audio) != 1:
+        raise UsageError("--rttm goes with one recording")
+    diarizer = None if rttm is not None else load_diarizer(model, speakers=speakers)
+    failed = 0
+    for path in audio:
+        try:
+            made = divide(
+                ChannelRef(path),
+                out / path.stem,
+                diarizer=diarizer,
+                rttm=rttm,
+                call_id=path.stem,
+                main=main,
+                inactive="room" if room_tone else "zero",
+                seed=seed,
+            )
+        except CallRefused as error:
+            failed += 1
+            row = {"audio": str(path), "code": error.code, "message": str(error)}
+            typer.echo(json.dumps(row) if json_output else f"{path.name}: [{error.code}] {error.what}")
+            continue
+        shares = {name: round(time_us / 1e6, 3) for name, time_us in speaking(made.turns).items()}
+        overlap_s = round(float((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum()) / 1e6, 3)
+        if json_output:
+            row = {"audio": str(path), "out": str(made.audio), "samples": made.samples}
+            typer.echo(
+                json.dumps({**row, "main": made.streams.main, "speakers_s": shares, "overlap_s": overlap_s})
+            )
+        else:
+            told = ", ".join(f"{name} {time_s:g} s" for name, time_s in shares.items())
+            typer.echo(f"{made.audio}: {told}; agent {made.streams.main}, overlap {overlap_s:g} s")
+    raise typer.Exit(1 if failed == len(audio) else 3 if failed else 0)
+
+
+def check_speech(
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory or a folder."),
+    model: str = typer.Option(
+        "packaged:tiny.en", help="Whisper: packaged:tiny.en, a size such as medium, a file, folder or hub id."
+    ),
+    max_wer: float = typer.Option(0.75, min=0.0, help="Word error rate above which a call is not trusted."),
+    json_output: bool = typer.Option(False, "--json", help="One JSON object a call."),
+) -> None:
+    """Compare the agent's audio with its text: word error rate, and facts that the audio does not say.
+
+    Lists names, numbers, amounts, dates and negations of the text that did not survive, with their times. Exits
+    with 1 when there is any, or a call above --max-wer.
+    """
+    from inkplex_data.speech.align.check import check_corpus
+
+    bad = False
+    for found in check_corpus(corpus, model=model, max_wer=max_wer):
+        bad = bad or not found.passed
+        if json_output:
+            typer.echo(json.dumps(found.as_json(), ensure_ascii=False))
+            continue
+        typer.echo(f"{found.call_id}: word error rate {found.wer:.1%}, {len(found.problems)} problems")
+        for problem in found.problems:
+            typer.echo(f"  [{problem.code}] {problem.item}: {problem.message}")
+    raise typer.Exit(1 if bad else 0)
+
+
+def _resolved(paths: tuple[Path, ...]) -> list[Path]:
+    return [path.resolve() for path in paths]
