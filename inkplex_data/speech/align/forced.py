@@ -85,6 +85,8 @@ class PocketAligner:
                 decoder.add_word(unit, " ".join(phones(unit)), True)
         pcm = np.clip(np.rint(samples * 32767), -32768, 32767).astype("<i2").tobytes()
         try:
+            # Forgets the noise that it learned from earlier audio.
+            decoder.start_stream()
             decoder.set_align_text(" ".join(units))
             decoder.start_utt()
             decoder.process_raw(pcm, full_utt=True)
