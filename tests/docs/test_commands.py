@@ -65,5 +65,5 @@ def test_what_a_page_shows_runs(page: str, folder: Path, monkeypatch: pytest.Mon
     names: dict[str, object] = {}
     for kind, body in blocks(page):
         if kind == "python":
-            exec(compile(body, page, "exec"), names)  # noqa: S102 - the page's own example
+            exec(compile(body, page, "exec"), names)
     assert blocks(page)
