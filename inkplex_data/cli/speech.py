@@ -114,10 +114,15 @@ def diarize(
         shares = {name: round(time_us / 1e6, 3) for name, time_us in speaking(made.turns).items()}
         overlap_s = round(float((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum()) / 1e6, 3)
         if json_output:
-            row = {"audio": str(path), "out": str(made.audio), "samples": made.samples}
-            typer.echo(
-                json.dumps({**row, "main": made.streams.main, "speakers_s": shares, "overlap_s": overlap_s})
-            )
+            told_json = {
+                "audio": str(path),
+                "out": str(made.audio),
+                "samples": made.samples,
+                "main": made.streams.main,
+                "speakers_s": shares,
+                "overlap_s": overlap_s,
+            }
+            typer.echo(json.dumps(told_json))
         else:
             told = ", ".join(f"{name} {time_s:g} s" for name, time_s in shares.items())
             typer.echo(f"{made.audio}: {told}; agent {made.streams.main}, overlap {overlap_s:g} s")
