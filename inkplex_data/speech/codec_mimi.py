@@ -11,10 +11,10 @@ import torch
 from transformers import MimiConfig, MimiModel
 from transformers.initialization import no_init_weights
 
-from inkplex_data.clock import FRAME_SAMPLES
+from inkplex_data.clock import FRAME_SAMPLES, frames_of_samples
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.speech.codec_decode import decode_windows
-from inkplex_data.speech.codec_identity import CHUNK_SAMPLES, CodecIdentity
+from inkplex_data.speech.codec_identity import CHUNK_FRAMES, CHUNK_SAMPLES, CodecIdentity
 from inkplex_data.speech.codec_weights import State, common_name, quantizers, state_sha256
 from inkplex_data.store.format import AUDIO_CARD, CODEBOOKS
 from inkplex_data.torch_settings import exact_convolutions, torch_threads
@@ -124,6 +124,12 @@ class MimiCodec:
             return decode_windows(self.model, tensor)
 
 
+def _empty_codes(frames: int) -> Codes:
+    """Room for codes, taken before Mimi runs: what outlives a chunk must not lie among its activations, or the
+    heap grows by some megabytes a minute because the room around it is too small for the next chunk's."""
+    return np.empty((frames, CODEBOOKS), np.uint16)
+
+
 class MimiStream:
     """Encodes one waveform as it comes. Holds at most one chunk of samples and ten seconds of attention.
 
@@ -137,6 +143,7 @@ class MimiStream:
         self._fill = 0
         self._cache: Any = None
         self._padding_cache: Any = None
+        self._state: dict[str, torch.Tensor] = {}
         self._finished = False
         self.samples = 0
         """Samples taken so far, padding not counted."""
@@ -157,33 +164,37 @@ class MimiStream:
                 next_step="Codes after it would be meaningless; repair or refuse the audio first.",
             )
         self.samples += len(piece)
-        parts: list[Codes] = [np.empty((0, CODEBOOKS), np.uint16)]
-        start = 0
+        codes = _empty_codes((self._fill + len(piece)) // CHUNK_SAMPLES * CHUNK_FRAMES)
+        start = done = 0
         while start < len(piece):
             taken = min(CHUNK_SAMPLES - self._fill, len(piece) - start)
             self._held[self._fill : self._fill + taken] = piece[start : start + taken]
             self._fill += taken
             start += taken
             if self._fill == CHUNK_SAMPLES:
-                parts.append(self._encode(CHUNK_SAMPLES))
-        return np.concatenate(parts)
+                self._encode(codes[done : done + CHUNK_FRAMES])
+                done += CHUNK_FRAMES
+        return codes
 
     def finish(self) -> Codes:
         """Codes uint16 [f, 8] of the samples that did not fill a chunk; the stream is closed."""
         if self._finished:
             raise UsageError("this stream is finished", next_step="Open another with codec.stream().")
         self._finished = True
-        whole = -(-self._fill // FRAME_SAMPLES) * FRAME_SAMPLES
-        self._held[self._fill : whole] = 0
-        codes = self._encode(whole) if whole else np.empty((0, CODEBOOKS), np.uint16)
+        codes = _empty_codes(frames_of_samples(self._fill))
+        if len(codes):
+            self._held[self._fill :] = 0
+            self._encode(codes)
         self._cache = self._padding_cache = None
+        self._state.clear()
         return codes
 
-    def _encode(self, count: int) -> Codes:
+    def _encode(self, codes: Codes) -> None:
+        """Encode the held samples of as many frames as `codes` [f, 8] has, into it."""
         codec = self._codec
         with torch.inference_mode(), torch_threads(codec.threads), exact_convolutions(codec.device):
             # A copy: Mimi's padding cache keeps views of its input, and the buffer is filled again.
-            chunk = torch.tensor(self._held[:count], device=codec.device)[None, None]
+            chunk = torch.tensor(self._held[: len(codes) * FRAME_SAMPLES], device=codec.device)[None, None]
             output = codec.model.encode(
                 chunk,
                 num_quantizers=CODEBOOKS,
@@ -191,19 +202,26 @@ class MimiStream:
                 padding_cache=self._padding_cache,
                 use_streaming=True,
             )
-            codes = output.audio_codes[0].T.cpu().numpy().astype(np.uint16)
+            codes[:] = output.audio_codes[0].T.cpu().numpy()
             self._keep(output.encoder_cache, output.padding_cache)
         self._fill = 0
-        return codes
 
     def _keep(self, cache: Any, padding_cache: Any) -> None:
-        """Carry Mimi's state over to the next chunk.
+        """Carry Mimi's state over to the next chunk, in the same memory each time.
 
-        The caches hold views of the last few columns of every layer's input; without copies they would keep
-        whole chunks of activations alive through the next one, some 70 MB.
+        The caches hold views of the last few columns of every layer's input, which keep whole chunks of
+        activations alive.
         """
         states = padding_cache.padding_cache
-        states[:] = [None if state is None else state.clone() for state in states]
-        for layer in cache.layers:
-            layer.keys, layer.values = layer.keys.clone(), layer.values.clone()
+        for index, state in enumerate(states):
+            states[index] = self._in_place(f"padding {index}", state)
+        for index, layer in enumerate(cache.layers):
+            layer.keys = self._in_place(f"keys {index}", layer.keys)
+            layer.values = self._in_place(f"values {index}", layer.values)
         self._cache, self._padding_cache = cache, padding_cache
+
+    def _in_place(self, name: str, state: torch.Tensor) -> torch.Tensor:
+        kept = self._state.get(name)
+        if kept is None or kept.shape != state.shape:
+            kept = self._state[name] = torch.empty(state.shape, dtype=state.dtype, device=state.device)
+        return kept.copy_(state)
