@@ -30,7 +30,7 @@ from inkplex_data.speech.align.spoken import spoken
 from inkplex_data.speech.align.weights import NEEDED_FOR, PACKAGED, load_whisper
 
 MARGIN_NATS: Final = 0.5
-"""By how much another fact must be more likely. In the example corpus every true fact is ahead by 1 nat or more."""
+"""By how much another fact must be more likely. In the example corpus every true fact is ahead by 0.9 nats or more."""
 BATCH: Final = 16
 NEIGHBOURS: Final = 3
 MAX_WER: Final = 0.75

@@ -35,7 +35,20 @@ def test_unknown_words_and_dashes_find_a_place(real_data: Path):
     samples, rate_hz = soundfile.read(real_data / "mono" / "input_service.wav", dtype="float32")
     cut = soxr.resample(samples[5 * rate_hz : int(8.6 * rate_hz)], rate_hz, 16_000)
     aligner = PocketAligner()
-    text = ["Can", "you", "guaranteeish", "–", "that", "the", "replacement", "part", "will", "be", "shipped", "tomorrow?"]
+    text = [
+        "Can",
+        "you",
+        "guaranteeish",
+        "–",
+        "that",
+        "the",
+        "replacement",
+        "part",
+        "will",
+        "be",
+        "shipped",
+        "tomorrow?",
+    ]
     spans = aligner.align(cut, text)
     assert spans is not None
     assert spans[3] is None

