@@ -34,8 +34,8 @@ from inkplex_data.trainer.progress import train_reporter_for
 from inkplex_data.trainer.run_files import load_trained
 from inkplex_data.trainer.train_config import load_train_recipe
 
-WINDOW = 8
-"""Live tokens of the memory. A task of 27 tokens still has some that come and go, and little to search through."""
+WINDOW = 4
+"""Live tokens of the memory. With so few to search through, minutes are enough; a real task has 40,000."""
 
 
 def run_demo(

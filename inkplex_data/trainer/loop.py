@@ -200,9 +200,7 @@ class _Run:
     def _check_and_save(self, *, last: bool) -> None:
         """What is due after an update. Every check has a checkpoint, so that it can be selected."""
         checks, every = self.recipe.checks, self.recipe.checkpoints.every_updates
-        finished = self.done == self.updates
-        check = self.checks is not None and checks is not None
-        due = check and checks is not None and (self.done % checks.every_updates == 0 or finished)
+        due = checks is not None and (self.done % checks.every_updates == 0 or self.done == self.updates)
         if due:
             self._check()
         if due or last or self.done % every == 0:

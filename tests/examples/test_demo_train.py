@@ -19,10 +19,9 @@ def test_own_memory_is_better_than_both_others(tmp_path: Path, monkeypatch: pyte
     demo = runpy.run_path(str(ROOT / "examples" / "demo_train.py"))
     found = demo["run_demo"](
         tmp_path,
-        train_calls=20,
-        validation_calls=8,
+        train_calls=15,
+        validation_calls=6,
         twins=1,
-        settings={"checks.every_updates": 80},
         workers=1,
     )
     better, sentence = demo["verdict"](found)
@@ -45,9 +44,7 @@ def test_the_made_task_is_what_it_claims(tmp_path: Path, monkeypatch: pytest.Mon
         assert [kind for kind, text in spelled if text.strip() == scene.response.said] == ["tool_result"]
         told = next(s for s in scene.work.segments() if s.kind == "tool_result")
         assert scene.session(scene.response.start_us) > told.arrival_us
-    one, twin = next(
-        (scene, other) for scene, other in pairwise(scenes) if other.id == f"{scene.id}-twin"
-    )
+    one, twin = next((scene, other) for scene, other in pairwise(scenes) if other.id == f"{scene.id}-twin")
     name, fork_us = twin.work.branch_of
     before = [[t.to_json() for t in s.work.tokens() if t.arrival_us < fork_us] for s in (one, twin)]
     assert name == one.id and before[0] == before[1] and len(before[0]) > 10
