@@ -36,7 +36,6 @@ from inkplex_data.trainer.replay import (
     caller_ids,
     plan_replay,
     replay,
-    store_window,
 )
 from inkplex_data.trainer.run_files import TrainedModel
 from inkplex_data.trainer.spoken import has_pieces, repeated_phrases
@@ -117,7 +116,7 @@ class Generator:
                 first=plan.first,
                 steps=plan.steps,
                 text_table=lm.text_emb.weight,
-                window=store_window(self.store),
+                window=self.store.window,
             )
             if remembered is None:
                 raise UsageError(f"call {call_id!r} has no recording with states, so no {memory} memory")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -29,9 +29,6 @@ from inkplex_data.trainer.live import LiveMemory
 from inkplex_data.trainer.personaplex import PersonaPlexLM
 from inkplex_data.trainer.sampling import Sampling
 from inkplex_data.trainer.text_features import text_features
-
-if TYPE_CHECKING:
-    from inkplex_data.store.reader import Store
 
 RESPONSE_SECONDS = 20.0
 
@@ -234,12 +231,6 @@ def call_memory(
         age=column("age"),
         whole=column("whole"),
     )
-
-
-def store_window(store: Store) -> int:
-    """Live tokens of a store's memory, from its recipe."""
-    memory = store.description["configuration"].get("memory") or {}
-    return int(memory.get("window", WINDOW))
 
 
 def replay(

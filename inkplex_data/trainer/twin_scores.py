@@ -19,7 +19,7 @@ from inkplex_data.store.reader import Store
 from inkplex_data.trainer.bootstrap import RESAMPLES, Difference, paired_difference
 from inkplex_data.trainer.connector import ConnectedLM
 from inkplex_data.trainer.objective import FIRST_PIECE, voice_and_text_loss
-from inkplex_data.trainer.replay import call_memory, store_window
+from inkplex_data.trainer.replay import call_memory
 from inkplex_data.trainer.scoring import EVERYTHING, calls_with_states
 
 TWIN_SCORES: dict[str, pl.DataType] = {
@@ -133,7 +133,7 @@ def _loss(
         first=0,
         steps=composed.frames,
         text_table=table,
-        window=store_window(store),
+        window=store.window,
     )
     if memory is None:
         return None
