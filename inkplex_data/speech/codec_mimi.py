@@ -13,6 +13,7 @@ from transformers.initialization import no_init_weights
 
 from inkplex_data.clock import FRAME_SAMPLES, frames_of_samples
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
+from inkplex_data.heap import return_freed_memory
 from inkplex_data.speech.codec_decode import decode_windows
 from inkplex_data.speech.codec_identity import CHUNK_FRAMES, CHUNK_SAMPLES, CodecIdentity
 from inkplex_data.speech.codec_weights import State, common_name, quantizers, state_sha256
@@ -21,6 +22,9 @@ from inkplex_data.torch_settings import exact_convolutions, torch_threads
 
 Codes = npt.NDArray[np.uint16]
 Samples = npt.NDArray[np.float32]
+
+TRIM_CHUNKS = 32
+"""Chunks, about a minute of audio, after which freed memory goes back to the system."""
 
 
 def build_model(state: State, *, where: str) -> MimiModel:
@@ -145,6 +149,7 @@ class MimiStream:
         self._padding_cache: Any = None
         self._state: dict[str, torch.Tensor] = {}
         self._finished = False
+        self._chunks = 0
         self.samples = 0
         """Samples taken so far, padding not counted."""
 
@@ -205,6 +210,9 @@ class MimiStream:
             codes[:] = output.audio_codes[0].T.cpu().numpy()
             self._keep(output.encoder_cache, output.padding_cache)
         self._fill = 0
+        self._chunks += 1
+        if self._chunks % TRIM_CHUNKS == 0:
+            return_freed_memory()
 
     def _keep(self, cache: Any, padding_cache: Any) -> None:
         """Carry Mimi's state over to the next chunk, in the same memory each time.
