@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -128,10 +128,7 @@ class MimiCodec:
             return decode_windows(self.model, tensor)
 
 
-def _empty_codes(frames: int) -> Codes:
-    """Room for codes, taken before Mimi runs: what outlives a chunk must not lie among its activations, or the
-    heap grows by some megabytes a minute because the room around it is too small for the next chunk's."""
-    return np.empty((frames, CODEBOOKS), np.uint16)
+SLAB_FRAMES: Final = 65_536
 
 
 class MimiStream:
@@ -148,6 +145,8 @@ class MimiStream:
         self._cache: Any = None
         self._padding_cache: Any = None
         self._state: dict[str, torch.Tensor] = {}
+        self._slab = np.empty((SLAB_FRAMES, CODEBOOKS), np.uint16)
+        self._slab_used = 0
         self._finished = False
         self._chunks = 0
         self.samples = 0
@@ -169,7 +168,7 @@ class MimiStream:
                 next_step="Codes after it would be meaningless; repair or refuse the audio first.",
             )
         self.samples += len(piece)
-        codes = _empty_codes((self._fill + len(piece)) // CHUNK_SAMPLES * CHUNK_FRAMES)
+        codes = self._room((self._fill + len(piece)) // CHUNK_SAMPLES * CHUNK_FRAMES)
         start = done = 0
         while start < len(piece):
             taken = min(CHUNK_SAMPLES - self._fill, len(piece) - start)
@@ -186,13 +185,25 @@ class MimiStream:
         if self._finished:
             raise UsageError("this stream is finished", next_step="Open another with codec.stream().")
         self._finished = True
-        codes = _empty_codes(frames_of_samples(self._fill))
+        codes = self._room(frames_of_samples(self._fill))
         if len(codes):
             self._held[self._fill :] = 0
             self._encode(codes)
         self._cache = self._padding_cache = None
         self._state.clear()
         return codes
+
+    def _room(self, frames: int) -> Codes:
+        """A part [frames, 8] of one array that was allocated before Mimi ran.
+
+        Arrays of their own would each come from the room that the last chunk's activations left, the next
+        chunk's would no longer fit there, and the heap would grow by megabytes for every minute of codes kept.
+        """
+        if self._slab_used + frames > len(self._slab):
+            self._slab = np.empty((max(SLAB_FRAMES, frames), CODEBOOKS), np.uint16)
+            self._slab_used = 0
+        self._slab_used += frames
+        return self._slab[self._slab_used - frames : self._slab_used]
 
     def _encode(self, codes: Codes) -> None:
         """Encode the held samples of as many frames as `codes` [f, 8] has, into it."""
