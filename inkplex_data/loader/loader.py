@@ -12,8 +12,9 @@ from inkplex_data.errors import UsageError
 from inkplex_data.loader.batch import Batch, Targets
 from inkplex_data.loader.buffers import BufferPool
 from inkplex_data.loader.order import Mixture, Turn, share, turns
+from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.prefetch import Prefetcher
-from inkplex_data.loader.read import SampleReader
+from inkplex_data.loader.read import Prepared, SampleReader
 from inkplex_data.loader.report import LoaderReport, Meter
 from inkplex_data.loader.samples import Memory, Sample, SampleIndex
 from inkplex_data.loader.state import parse_state, pin, reopen, state_digest
@@ -51,6 +52,15 @@ class Order:
         }
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A sample to read, `index` of its epoch."""
+
+    index: int
+    sample: Sample
+    prepared: Prepared | None = None
+
+
 class Loader:
     """Iterates over this rank's batches of the rest of an epoch; the next iteration is the next epoch.
 
@@ -85,6 +95,7 @@ class Loader:
             self.device = torch.device("cuda", torch.cuda.current_device())
         self._copier = None if self.device.type == "cpu" else DeviceCopier(self.device)
         self._pool = BufferPool(prefetch_bytes if workers else 0, self.device if on_gpu else None)
+        self._parallel = ParallelReader(workers)
         self._meter = Meter()
         self._epoch = self._consumed = 0
         self._iteration = 0
@@ -184,6 +195,7 @@ class Loader:
     def close(self) -> None:
         """Stop reading ahead, give up the memory for it, and close the files that the stores left open."""
         self._stop()
+        self._parallel.close()
         self._pool.clear()
         for store in self.stores:
             store.close()
@@ -204,7 +216,8 @@ class Loader:
             for number, store in enumerate(self.stores)
         ]
         self._readers = [
-            SampleReader(store, self._memory, self._pool, self._plan_limit) for store in self.stores
+            SampleReader(store, self._memory, self._pool, self._parallel, self._plan_limit)
+            for store in self.stores
         ]
         self._mixture = Mixture([len(index) for index in self._indexes], order.mix)
 
@@ -219,21 +232,31 @@ class Loader:
     def _pipeline(self, epoch: int, start: int) -> Iterator[Batch]:
         """Batches of this rank from `start` on, read ahead where there are workers."""
         copier = self._copier
-        tasks = ((index, self._sample(epoch, index)) for turn in self._turns(start) for index in turn.own)
+        tasks = (
+            _Task(index, self._sample(epoch, index)) for turn in self._turns(start) for index in turn.own
+        )
 
-        def read(task: tuple[int, Sample]) -> Batch:
-            index, sample = task
+        def prepare(task: _Task) -> _Task:
             began = time.perf_counter()
-            batch = self._readers[sample.store].read(sample, epoch=epoch, index=index)
+            prepared = self._readers[task.sample.store].prepare(task.sample)
+            self._meter.reading(time.perf_counter() - began)
+            return _Task(task.index, task.sample, prepared)
+
+        def read(task: _Task) -> Batch:
+            began = time.perf_counter()
+            assert task.prepared is not None
+            batch = self._readers[task.sample.store].read(task.prepared, epoch=epoch, index=task.index)
             self._meter.reading(time.perf_counter() - began)
             return batch
 
         if not self._workers:
-            return map(read if copier is None else lambda task: copier.copy(read(task)), tasks)
+            batches_now = (read(prepare(task)) for task in tasks)
+            return batches_now if copier is None else map(copier.copy, batches_now)
         batches = Prefetcher(
             tasks,
             read,
-            size=lambda task: task[1].bytes_,
+            prepare=prepare,
+            size=lambda task: task.sample.bytes_,
             workers=self._workers,
             limit_bytes=self._prefetch_bytes,
         )

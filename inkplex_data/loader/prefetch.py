@@ -11,26 +11,33 @@ Result = TypeVar("Result")
 
 
 class ByteBudget:
-    """Bytes that may be in use at a time. One claim alone passes whatever its size, so nothing waits forever."""
+    """Bytes that may be in use at a time, given out in the order of turns 0, 1, 2 …
+
+    One claim alone passes whatever its size, so nothing waits forever.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.most_bytes = 0
         self._changed = threading.Condition()
+        self._turn = 0
         self._open = True
 
-    def claim(self, size_bytes: int) -> bool:
-        """Wait until there is room, and take it. False once the budget is closed."""
+    def claim(self, turn: int, size_bytes: int) -> bool:
+        """Wait for the turn and until there is room, and take it. False once the budget is closed."""
+
+        def may_go() -> bool:
+            fits = not self.used_bytes or self.used_bytes + size_bytes <= self.limit_bytes
+            return not self._open or (turn == self._turn and fits)
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: (
-                    not self._open or not self.used_bytes or self.used_bytes + size_bytes <= self.limit_bytes
-                )
-            )
+            self._changed.wait_for(may_go)
             if self._open:
+                self._turn += 1
                 self.used_bytes += size_bytes
                 self.most_bytes = max(self.most_bytes, self.used_bytes)
+                self._changed.notify_all()
             return self._open
 
     def release(self, size_bytes: int) -> None:
@@ -50,7 +57,8 @@ class Prefetcher(Generic[Task, Result]):
 
     A task's bytes are claimed in order before its work begins, so the result that is wanted next always has
     its room already: however small the budget, later tasks cannot hold it up. They are given back when the
-    result is taken. An error of `work` or of `tasks` is raised in its place in the order, and ends the iteration.
+    result is taken. `prepare` is the part of the work that needs no room to speak of, and is done before there
+    is any. An error is raised in its task's place in the order, and ends the iteration.
     """
 
     def __init__(
@@ -61,9 +69,10 @@ class Prefetcher(Generic[Task, Result]):
         size: Callable[[Task], int],
         workers: int,
         limit_bytes: int,
+        prepare: Callable[[Task], Task] | None = None,
         name: str = "loader",
     ) -> None:
-        self._tasks, self._work, self._size = tasks, work, size
+        self._tasks, self._prepare, self._work, self._size = tasks, prepare, work, size
         self.budget = ByteBudget(limit_bytes)
         self._turn = threading.Lock()
         self._ready = threading.Condition()
@@ -115,11 +124,21 @@ class Prefetcher(Generic[Task, Result]):
 
     def _run(self) -> None:
         while not self._closed:
-            with self._turn:  # held while waiting for room: tasks get theirs in order
-                number, task, size_bytes, failure = self._next_task()
-                if number is None:
-                    return
+            with self._turn:
+                number, task, failure = self._next_task()
+            if number is None:
+                return
             result: Result | None = None
+            size_bytes = 0
+            try:
+                if failure is None:
+                    if self._prepare is not None:
+                        task = self._prepare(task)  # type: ignore[arg-type]
+                    size_bytes = self._size(task)  # type: ignore[arg-type]
+            except BaseException as error:
+                failure = error
+            if not self.budget.claim(number, size_bytes):
+                return
             if failure is None:
                 try:
                     result = self._work(task)  # type: ignore[arg-type]
@@ -130,29 +149,26 @@ class Prefetcher(Generic[Task, Result]):
                 if not self._closed:
                     self._results[number] = (result, failure, size_bytes)
                     self._ready.notify_all()
-            del result, failure
+                # Within the lock: once it is taken, nobody but its user may hold it.
+                del result, failure
 
-    def _next_task(self) -> tuple[int | None, Task | None, int, BaseException | None]:
+    def _next_task(self) -> tuple[int | None, Task | None, BaseException | None]:
         if self._closed or self._end is not None:
-            return None, None, 0, None
+            return None, None, None
         task: Task | None = None
-        size_bytes = 0
         failure: BaseException | None = None
         try:
             task = next(self._tasks)
-            size_bytes = self._size(task)
         except StopIteration:
             with self._ready:
                 self._end = self._started
                 self._ready.notify_all()
-            return None, None, 0, None
+            return None, None, None
         except BaseException as error:
             failure = error
-        if failure is None and not self.budget.claim(size_bytes):
-            return None, None, 0, None
         number = self._started
         self._started += 1
         if failure is not None:
             with self._ready:
                 self._end = self._started
-        return number, task, size_bytes, failure
+        return number, task, failure

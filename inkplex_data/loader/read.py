@@ -13,6 +13,7 @@ from inkplex_data.clock import FRAME_US
 from inkplex_data.errors import StoreCorruptError
 from inkplex_data.loader.batch import Batch, Layout, Targets
 from inkplex_data.loader.buffers import BufferPool
+from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.samples import Memory, Sample
 from inkplex_data.loader.windows import VersionColumns, window_versions
 from inkplex_data.memory.plan import plan_chunks
@@ -32,12 +33,18 @@ class SampleReader:
     store: Store
     memory: Memory
     pool: BufferPool
+    parallel: ParallelReader
     plan_limit: int = PLAN_LIMIT
 
-    def read(self, sample: Sample, *, epoch: int, index: int) -> Batch:
-        """The sample as tensors on the CPU. Raises StoreCorruptError for damaged or missing bytes."""
+    def prepare(self, sample: Sample) -> Prepared:
+        """What the sample's tables say: little, but it takes time. Raises StoreCorruptError."""
         call, prefix = self._call(sample)
         seen = _Seen.of(self.store, call, sample) if call.recording_id is not None else _Seen.nothing()
+        return Prepared(sample, call, prefix, seen)
+
+    def read(self, prepared: Prepared, *, epoch: int, index: int) -> Batch:
+        """The sample as tensors on the CPU. Raises StoreCorruptError for damaged or missing bytes."""
+        sample, call, prefix, seen = prepared.sample, prepared.call, prepared.prefix, prepared.seen
         steps = sample.stop - sample.first + sample.prefix_frames
         tokens, versions = seen.tokens, seen.versions
         parts: dict[str, tuple[str, tuple[int, ...]]] = {}
@@ -57,7 +64,7 @@ class SampleReader:
         tensors = layout.tensors(block)
         if seen.states is not None:
             first = seen.state_row + seen.first_token
-            seen.states.read_rows(first, first + tokens, tensors["states"])
+            self.parallel.read_rows(seen.states, first, first + tokens, tensors["states"])
         _fill_frames(tensors, sample, self.store, call, prefix)
         for name in ("kind", "piece_offsets", "piece_ids"):
             tensors[name].numpy()[:] = getattr(seen, name)
@@ -106,6 +113,16 @@ class SampleReader:
             call = call.wrong_memory()
         prefix_id = row["prefix_id"]
         return call, Prefix.none() if prefix_id is None else self.store.prefix_by_id(prefix_id)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A sample of which everything but states and frames is read."""
+
+    sample: Sample
+    call: Call
+    prefix: Prefix
+    seen: _Seen
 
 
 @dataclass(frozen=True)

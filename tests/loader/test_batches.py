@@ -200,7 +200,8 @@ def test_index_bounds_what_a_batch_takes(store: Store) -> None:
     one = make_loader(store, "train", seed=1, window_frames=40, workers=0)
     for index in range(one.samples):
         sample = one._sample(0, index)
-        batch = one._readers[0].read(sample, epoch=0, index=index)
+        reader = one._readers[0]
+        batch = reader.read(reader.prepare(sample), epoch=0, index=index)
         # Padding between the parts matters only to batches as small as these.
         assert batch.bytes_ <= sample.bytes_ + 14 * 256
 

@@ -86,6 +86,42 @@ def test_an_error_of_the_tasks_comes_after_the_results_before_it() -> None:
         next(ahead)
 
 
+def test_preparation_needs_no_room() -> None:
+    """The tasks that wait for room are prepared meanwhile, as many as there are workers."""
+    prepared = [threading.Event() for _ in range(8)]
+
+    def prepare(task: tuple[int, int]) -> tuple[int, int]:
+        prepared[task[0]].set()
+        return task[0], task[1] * 2
+
+    ahead = Prefetcher(
+        iter(enumerate([10] * 8)),
+        lambda task: task,
+        prepare=prepare,
+        size=lambda task: task[1],
+        workers=2,
+        limit_bytes=20,
+    )
+    assert all(event.wait(10) for event in prepared[:3])
+    assert not any(event.is_set() for event in prepared[3:])
+    assert list(ahead) == [(number, 20) for number in range(8)]
+    assert ahead.budget.most_bytes == 20
+
+
+def test_an_error_of_the_preparation_is_raised_in_its_place() -> None:
+    def prepare(task: int) -> int:
+        if task == 2:
+            raise KeyError("two")
+        return task
+
+    ahead: Prefetcher[int, int] = Prefetcher(
+        iter(range(9)), lambda task: task, prepare=prepare, size=lambda _: 1, workers=3, limit_bytes=1
+    )
+    assert [next(ahead), next(ahead)] == [0, 1]
+    with pytest.raises(KeyError, match="two"):
+        next(ahead)
+
+
 def test_closing_lets_everybody_go() -> None:
     ahead = prefetcher([10] * 100, workers=3, limit=10)
     assert next(ahead) == (0, 10)
@@ -105,8 +141,8 @@ def test_one_can_read_ahead_of_another() -> None:
 
 def test_a_budget_that_is_closed_gives_no_room() -> None:
     budget = ByteBudget(10)
-    assert budget.claim(99)
-    waiting = threading.Thread(target=lambda: results.append(budget.claim(1)))
+    assert budget.claim(0, 99)
+    waiting = threading.Thread(target=lambda: results.append(budget.claim(1, 1)))
     results: list[bool] = []
     waiting.start()
     budget.close()
