@@ -35,9 +35,9 @@ class AudioConfig(Section):
         "offline",
         description="offline, or a folder or hub id of a pyannote.audio pipeline, for one-channel files",
     )
-    main_speaker: Literal["most", "first", "random"] = Field(
+    main_speaker: Annotated[str, Field(min_length=1)] = Field(
         "most",
-        description="who of a one-channel file becomes the agent: who speaks most, or first, or anyone",
+        description="who of a one-channel file becomes the agent: who speaks most or first, one at random, or a label of the diarizer",
     )
     inactive: Literal["zero", "room"] = Field(
         "zero",

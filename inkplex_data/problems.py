@@ -343,7 +343,7 @@ CODES: dict[str, Code] = {
         "interleave",
         "error",
         "No word of the agent is in the text stream.",
-        "Check the words' times, name the agent's label with `words.agent`, or build with `--words none` if this is meant.",
+        "Without a transcript: make one with `inkplex-data align`, or build with `--words whisper`. With one: name the agent's label with `words.agent`, check the words' times. If this is meant: `--words none`.",
     ),
     # prefix
     "prefix-too-long": Code(
@@ -501,6 +501,12 @@ CODES: dict[str, Code] = {
         "A side has the band of a telephone, up to 4 kHz: resampled to 24 kHz it is still not 24 kHz speech.",
         "Train on it knowingly, or widen its band first (recipe key `audio.bandwidth`).",
     ),
+    "audio-bleed": Code(
+        "audio",
+        "info",
+        "One side's voice is heard on the other side's channel, louder than 30 dB below its own.",
+        "Nothing to do for a little; remove the echo before building where a model must not hear itself.",
+    ),
     "audio-silent-channel": Code(
         "audio", "info", "One channel is silent throughout.", "Nothing to do if that speaker said nothing."
     ),
@@ -509,13 +515,43 @@ CODES: dict[str, Code] = {
         "align",
         "error",
         "No word was heard in the agent's channel.",
-        "Check that the agent's channel is the right one, and listen to it.",
+        "Check that the agent's channel is the right one (`channels`), listen to it, or try a larger Whisper model.",
     ),
     "words-not-aligned": Code(
         "align",
         "repair",
-        "A stretch of known text does not fit its sound; its words have no times.",
-        "Check the text and the times of the stretch.",
+        "A stretch of known text does not fit its sound, or is not said there; its words have no times.",
+        "Check the text and the times of the stretch, or let `inkplex-data align` transcribe the call without it.",
+    ),
+    "words-text-differs": Code(
+        "align",
+        "error",
+        "The text beside a recording is not what is said in it.",
+        "Remove the text, or name the right one; without it `inkplex-data align` transcribes the call.",
+    ),
+    "words-agent-unknown": Code(
+        "align",
+        "error",
+        "Captions or plain text name their speakers, and nothing says which of them is the agent.",
+        "Name the agent's label: `inkplex-data align --agent-label LABEL`, recipe key `words.agent`.",
+    ),
+    "words-side-contradicts": Code(
+        "align",
+        "error",
+        "The captions of the agent are spoken on the caller's side.",
+        "Give the call's `channels`, or name another label as the agent.",
+    ),
+    "words-side-assumed": Code(
+        "align",
+        "info",
+        "Captions or plain text do not say who is the agent; it was told by who speaks in their time, or as the only speaker.",
+        "Nothing to do if it is right; else name the agent's label.",
+    ),
+    "words-side-unclear": Code(
+        "align",
+        "repair",
+        "A caption does not say whose it is, and both sides speak in its time, or neither; its words were left out.",
+        "Name the speakers in the captions.",
     ),
     "word-filtered": Code(
         "align",
@@ -528,6 +564,12 @@ CODES: dict[str, Code] = {
         "error",
         "Nobody speaks in the recording, so there is no main speaker.",
         "Listen to the file; remove it if it holds no speech.",
+    ),
+    "speaker-label-unknown": Code(
+        "diarize",
+        "error",
+        "The speaker who is to become the agent is not among those of the recording.",
+        "Name one of the labels that the message lists, or most, first or random (`audio.main_speaker`, `--main`).",
     ),
     "streams-constructed": Code(
         "diarize",

@@ -15,28 +15,35 @@ from inkplex_data.audio.call import ChannelRef
 from inkplex_data.audio.source import open_audio
 from inkplex_data.build import tools
 from inkplex_data.build.ledger import Ledger, file_stamp, stamp
+from inkplex_data.build.speakers import speaker_rule
 from inkplex_data.config import Recipe
-from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus import swap
+from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.problems import Problem, ProblemLog
 
-VERSION: Final = 1
+VERSION: Final = 2
 STREAMS: Final = "streams"
 WORDS: Final = "aligned"
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The call with what was made for it, and what there is to say about that."""
+    """The call with what was made for it, and what there is to say about that.
+
+    `rule` goes for words that were made here: they have their labels already. None: the recipe's own rule.
+    """
 
     entry: CallEntry
     notes: tuple[Problem, ...]
+    rule: SpeakerRule | None = None
 
 
 def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
     """The same files on every call of this, made at the first one.
 
-    Raises CallRefused (what decoding raises, speakers-not-found, words-not-found), MissingLibraryError.
+    Raises CallRefused (what decoding, `divide` and `align_entry` raise), MissingLibraryError.
     """
     ledger = Ledger(store_root)
     notes: list[Problem] = []
@@ -44,11 +51,14 @@ def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
         entry = _two_streams(entry, recipe, ledger, notes)
     if recipe.words.source == "whisper" and not _has_words(entry):
         entry = _with_words(entry, recipe, ledger, notes)
+        return Ready(entry, tuple(notes), SpeakerRule(main=recipe.text.main_speaker))
     return Ready(entry, tuple(notes))
 
 
 def _is_mono(entry: CallEntry) -> bool:
-    return isinstance(entry.audio, Path) and entry.channels is None and open_audio(entry.audio).channels == 1
+    """A one-channel file whose channels nobody named; the exchange of sides names those of the two streams."""
+    named = entry.channels is not None and not (entry.swapped and entry.channels == ChannelSpec(1, 0))
+    return isinstance(entry.audio, Path) and not named and open_audio(entry.audio).channels == 1
 
 
 def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
@@ -56,7 +66,7 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
     settings = recipe.audio
     mark = stamp(
         VERSION,
-        [settings.diarizer, settings.main_speaker, settings.inactive, settings.seed],
+        [settings.diarizer, settings.main_speaker, settings.inactive, settings.seed, recipe.strict],
         [entry.call_id, file_stamp(entry.audio)],
     )
     folder = ledger.done(STREAMS, entry.call_id, mark)
@@ -68,12 +78,13 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
                 ChannelRef(entry.audio),
                 working / "call",
                 diarizer=tools.diarizer(settings.diarizer),
-                call_id=entry.call_id,
+                # A call and its exchanged twin are one recording, so `random` has to choose alike.
+                call_id=entry.call_id.removesuffix(swap.SUFFIX) if entry.swapped else entry.call_id,
                 main=settings.main_speaker,
                 inactive=settings.inactive,
                 seed=settings.seed,
             )
-            log = ProblemLog(entry.call_id)
+            log = ProblemLog(entry.call_id, strict=recipe.strict)
             overlap_us = int((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum())
             log.add(
                 "streams-constructed",
@@ -102,9 +113,10 @@ def _has_words(entry: CallEntry) -> bool:
 
 def _with_words(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
     settings = recipe.words
+    rule = speaker_rule(entry, recipe)
     mark = stamp(
         VERSION,
-        [settings.whisper, settings.aligner, settings.language],
+        [settings.whisper, settings.aligner, settings.language, dataclasses.astuple(rule), recipe.strict],
         [
             entry.call_id,
             [file_stamp(path) for path in (*entry.audio_paths, entry.words)],
@@ -117,9 +129,9 @@ def _with_words(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Pr
 
         aligner = tools.aligner(settings.whisper, settings.aligner, settings.language)
         with ledger.result(WORDS, entry.call_id, mark) as working:
-            log = ProblemLog(entry.call_id)
-            words = align_entry(entry, aligner, log)
-            write_words(working / "words.json", words, method=words[0].method)
+            log = ProblemLog(entry.call_id, strict=recipe.strict)
+            words = align_entry(entry, aligner, log, rule=rule)
+            write_words(working / "words.json", words)
             _keep(working, log)
         folder = ledger.folder(WORDS, entry.call_id)
     notes += _kept(folder)

@@ -13,6 +13,7 @@ from inkplex_data.audio.call import CallAudio, resolve_channels
 from inkplex_data.audio.scan import AudioScan, Role
 from inkplex_data.build.ledger import Ledger, file_sha256, file_stamp, stamp
 from inkplex_data.build.ready import ready_call
+from inkplex_data.build.speakers import speaker_rule
 from inkplex_data.build.voice import voice_stretch
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config import Recipe
@@ -22,7 +23,7 @@ from inkplex_data.corpus.transcripts import SpeakerRule, Transcript, load_words,
 from inkplex_data.corpus.words import RawWord, TimedWord, main_speaker_faults, repair_words
 from inkplex_data.problems import Problem, ProblemLog, without_root
 
-VERSION = 2
+VERSION = 3
 KIND = "scans"
 
 
@@ -91,7 +92,10 @@ def scan_call(job: ScanJob) -> Scan:
     found_audio = call_audio(entry).scan(log)
     sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
     duration_us = samples_to_us(found_audio.samples)
-    words, conditions = read_words(dataclasses.replace(job, entry=entry), sidecar, duration_us, log)
+    rule = ready.rule if ready.rule is not None else speaker_rule(entry, job.recipe)
+    words, conditions = read_words(
+        dataclasses.replace(job, entry=entry), sidecar, duration_us, log, rule=rule
+    )
     start_us, end_us = voice_stretch(
         words, speaker=job.recipe.text.main_speaker, limit_s=_voice_limit_s(job.recipe)
     )
@@ -124,7 +128,7 @@ def call_audio(entry: CallEntry) -> CallAudio:
 
 
 def read_words(
-    job: ScanJob, sidecar: Sidecar | None, duration_us: int, log: ProblemLog
+    job: ScanJob, sidecar: Sidecar | None, duration_us: int, log: ProblemLog, *, rule: SpeakerRule
 ) -> tuple[list[TimedWord], Mapping[str, Any] | None]:
     """The call's repaired words and its text conditions, as the recipe's `words.source` says.
 
@@ -136,9 +140,7 @@ def read_words(
         return [], conditions
     words: list[TimedWord] = []
     if entry.words is not None:
-        words, transcript = load_words(
-            entry.words, duration_us=duration_us, log=log, rule=speaker_rule(entry, recipe)
-        )
+        words, transcript = load_words(entry.words, duration_us=duration_us, log=log, rule=rule)
         if conditions is None and not entry.swapped:
             conditions = transcript.text_conditions
     elif sidecar is not None and sidecar.words is not None:
@@ -149,25 +151,11 @@ def read_words(
             for index, word in enumerate(sidecar.words.items)
         ]
         given = Transcript(raw, "sidecar", entry.sidecar or Path())
-        raw = map_speakers(given, speaker_rule(entry, recipe)).words
+        raw = map_speakers(given, rule).words
         words = repair_words(raw, duration_us=duration_us, log=log, method=sidecar.words.method or "sidecar")
     for fault in main_speaker_faults(words, recipe.text.main_speaker):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
     return words, conditions
-
-
-def speaker_rule(entry: CallEntry, recipe: Recipe) -> SpeakerRule:
-    """Which label of the call's transcript is the agent's: a channel's label goes with the channel."""
-    channel = 0
-    if entry.channels is not None:
-        # In a transcript the labels are those of the call as it was before its sides were exchanged.
-        channel = entry.channels.caller if entry.swapped else entry.channels.agent
-    return SpeakerRule(
-        agent=recipe.words.agent,
-        agent_channel=channel,
-        main=recipe.text.main_speaker,
-        swapped=entry.swapped,
-    )
 
 
 def scanned_words(folder: Path) -> list[TimedWord]:

@@ -30,14 +30,23 @@ def align(
         "pocketsphinx", help="What times the words: pocketsphinx, a folder or hub id of a CTC model, or none."
     ),
     language: str = typer.Option("en", help="Language of the words."),
+    agent_label: str | None = typer.Option(
+        None, metavar="LABEL", help="The agent's name in captions and plain text that name their speakers."
+    ),
+    text: Path | None = typer.Option(
+        None, metavar="FILE", help="What is said in the one recording: captions or plain text."
+    ),
     redo: bool = typer.Option(False, "--redo", help="Align calls that have their words, too."),
     json_output: bool = typer.Option(False, "--json", help="One JSON object a call."),
 ) -> None:
     """Find the words of each call's agent and their times; writes the Moshi layout's JSON.
 
-    Only detected speech is transcribed. Captions and other text with times for stretches only is re-timed word
-    by word. Calls that have word times keep them. Failures are listed in align.failures.jsonl.
+    Only detected speech is transcribed. Text that is there without word times is timed word by word: captions
+    and utterances within their own times, plain text (.txt) over the whole call; each speaker on the own channel.
+    Calls that have word times keep them. Failures are listed in align.failures.jsonl.
     """
+    from dataclasses import asdict
+
     from inkplex_data.corpus.read import read_corpus
     from inkplex_data.errors import UsageError
     from inkplex_data.speech.align.batch import align_entries
@@ -48,22 +57,47 @@ def align(
     entries = [
         entry for entry in found.entries if not single or corpus.resolve() in _resolved(entry.audio_paths)
     ]
-    if not entries:
+    refused = () if single and entries else found.refused
+    if not entries and not refused:
         raise UsageError("no calls to align", where=str(corpus))
-    failed = 0
+    if text is not None and len(entries) != 1:
+        raise UsageError("--text goes with one recording", where=str(corpus))
+    if text is not None and not text.is_file():
+        raise UsageError("there is no such file", where=str(text))
+    for problem in refused:
+        row = {
+            "call_id": problem.call_id,
+            "state": "failed",
+            "code": problem.code,
+            "message": problem.message,
+        }
+        typer.echo(
+            json.dumps(row, ensure_ascii=False)
+            if json_output
+            else f"{problem.call_id}: [{problem.code}] {problem.message}"
+        )
+    failed, count = len(refused), len(refused)
     worker = SpeechAligner(model, retime=aligner, language=language)
-    for done in align_entries(entries, worker, root=found.root, out=out, redo=redo):
+    for done in align_entries(
+        entries, worker, root=found.root, out=out, redo=redo, agent=agent_label, text=text, refused=refused
+    ):
+        count += 1
         failed += done.state == "failed"
         if json_output:
-            typer.echo(json.dumps({**vars(done), "path": str(done.path)}, ensure_ascii=False))
-        else:
-            what = {
-                "aligned": f"{done.words} words",
-                "kept": "kept",
-                "failed": f"[{done.code}] {done.message}",
-            }
-            typer.echo(f"{done.call_id}: {what[done.state]} · {done.path}")
-    raise typer.Exit(3 if failed else 0)
+            typer.echo(json.dumps({**asdict(done), "path": str(done.path)}, ensure_ascii=False))
+            continue
+        what = {
+            "aligned": f"{done.words} words, {done.method}",
+            "kept": "kept",
+            "failed": f"[{done.code}] {done.message}",
+        }
+        typer.echo(f"{done.call_id}: {what[done.state]} · {done.path}")
+        for told in done.problems:
+            if told.severity != "error" and told.code != "word-filtered":
+                typer.echo(f"  [{told.code}] {told.item}: {told.message}")
+        if filtered := sum(told.code == "word-filtered" for told in done.problems):
+            typer.echo(f"  [word-filtered] {filtered} of the transcriber's phrases and words were left out")
+    raise typer.Exit(1 if failed == count else 3 if failed else 0)
 
 
 def diarize(

@@ -14,7 +14,8 @@ from inkplex_data.audio import band
 from inkplex_data.audio.call import resolve_channels
 from inkplex_data.audio.resample import resample
 from inkplex_data.build import tools
-from inkplex_data.build.scan import Scan, speaker_rule
+from inkplex_data.build.scan import Scan
+from inkplex_data.build.speakers import speaker_rule
 from inkplex_data.build.streams import CallStreams
 from inkplex_data.config import load_recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec

@@ -52,7 +52,7 @@ def word_suffixes() -> tuple[str, ...]:
 
 
 def detect(content: Content) -> TranscriptFormat | None:
-    """The format of a file, judged by its content alone; None where none fits."""
+    """The format of a file, judged by its content (plain text also by its `.txt`); None where none fits."""
     return next((form for form in formats() if form.detect(content)), None)
 
 
@@ -72,7 +72,7 @@ def read_transcript(path: Path, format_name: str | None = None) -> Transcript:
 
 
 def read_segments(path: Path, format_name: str | None = None) -> list[Segment]:
-    """The stretches with times of a file that has no word times: captions, utterances, speaker turns.
+    """The stretches of a file that has no word times: captions, utterances, speaker turns, lines of plain text.
 
     Raises CallRefused as `read_transcript` does; also words-unreadable where the format has no segments.
     """

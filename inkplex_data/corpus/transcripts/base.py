@@ -121,7 +121,8 @@ class Transcript:
 class Segment:
     """A stretch of speech with one pair of times: a caption, an utterance, or a turn without text.
 
-    Times are seconds as the file gives them; `speaker` is empty where the file names none.
+    Times are seconds as the file gives them; plain text, which has none, lies in [0, ∞). `speaker` is empty
+    where the file names none.
     """
 
     text: str

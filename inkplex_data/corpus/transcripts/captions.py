@@ -15,12 +15,12 @@ from inkplex_data.corpus.transcripts.base import (
     TranscriptFormat,
     untimed,
 )
+from inkplex_data.corpus.transcripts.plain import NAMED
 
 _TIME = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _ARROW = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s.*)?")
 _VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
 _TAG = re.compile(r"<[^>]*>|\{\\[^}]*\}")
-_PREFIX = re.compile(r"(?:>>\s*)?([A-Z][\w .'-]{0,30}):\s+(.*)", re.DOTALL)
 _HEAD_LINES = 50
 
 
@@ -62,7 +62,7 @@ def segments(content: Content) -> list[Segment]:
     for line, start, end, raw in _cues(content.text):
         voice = _VOICE.search(raw)
         text = html.unescape(_TAG.sub("", raw))
-        prefix = _PREFIX.match(text) if voice is None else None
+        prefix = NAMED.match(text) if voice is None else None
         speaker = voice.group(1) if voice else prefix.group(1) if prefix else ""
         spoken = " ".join((prefix.group(2) if prefix else text).split())
         if spoken:

@@ -14,8 +14,8 @@ class SpeakerRule:
 
     `agent`: a label of the transcript, or the number of a channel; it overrides everything. Without it the
     agent is, in this order: the label that the file itself calls the agent (`ParticipantRole`,
-    `speaker_role`), or the one of channel `agent_channel`, for files with a label a channel. Labels that
-    only tell voices apart ("spk_0") are nobody's until `agent` names one.
+    `speaker_role`, a speaker named "Agent"), or the one of channel `agent_channel`, for files with a label a
+    channel. Labels that only tell voices apart ("spk_0") are nobody's until `agent` names one.
     `main`: the label under which the agent's words go on; a file that has it already is left alone.
     `swapped`: take the other side for the agent.
     """
@@ -38,7 +38,9 @@ def agent_label(transcript: Transcript, rule: SpeakerRule = DEFAULT_RULE) -> str
         return transcript.channels.get(int(rule.agent)) if rule.agent.isdecimal() else None
     if rule.main in labels:
         return rule.main
-    return transcript.agent or transcript.channels.get(rule.agent_channel)
+    called = [label for label in labels if label.casefold() == "agent"]
+    named = called[0] if len(called) == 1 else None
+    return transcript.agent or named or transcript.channels.get(rule.agent_channel)
 
 
 def map_speakers(transcript: Transcript, rule: SpeakerRule = DEFAULT_RULE) -> Transcript:

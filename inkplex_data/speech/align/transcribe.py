@@ -74,13 +74,16 @@ class SpeechAligner:
         removed: list[tuple[str, str]] = []
         for window in pack(speech):
             cut = window.samples(samples)
-            heard = self._hear(cut, removed)
-            words += self._place(heard, window, cut, speaker)
+            heard = self.hear(cut, removed)
+            spans = self.spans(cut, heard, window.end_us)
+            methods = ["whisper" if span is None else f"whisper+{self.retime}" for span in spans]
+            words += self.on_recording(heard, spans, methods, [speaker] * len(heard), window)
         kept = [word for word in sorted(words, key=lambda word: word.start_us) if in_speech(word, speech)]
         removed += [("outside speech", word.text) for word in words if not in_speech(word, speech)]
         return Aligned(kept, speech, removed)
 
-    def _hear(self, cut: Samples, removed: list[tuple[str, str]]) -> list[Heard]:
+    def hear(self, cut: Samples, removed: list[tuple[str, str]]) -> list[Heard]:
+        """What Whisper hears in a window; what its filters take out is added to `removed`."""
         timestamped = require("whisper_timestamped", extra="align", needed_for=NEEDED_FOR)
         if self._whisper is None:
             self._whisper = load_whisper(self.model, device=self.device)
@@ -113,25 +116,35 @@ class SpeechAligner:
         removed += [("repetition", word.text) for word, extra in zip(heard, surplus, strict=True) if extra]
         return [word for word, extra in zip(heard, surplus, strict=True) if not extra]
 
-    def _place(self, heard: list[Heard], window: Window, cut: Samples, speaker: str) -> list[TimedWord]:
-        if not heard:
-            return []
-        placed_by_sound = self._align_parts(cut, heard, 0, window.end_us)
-        spans = [
+    def spans(self, cut: Samples, heard: list[Heard], end_us: int) -> list[Span | None]:
+        """Where the words of a window [0, end) are by their sound; None for those that it does not fit."""
+        return self._align_parts(cut, heard, 0, end_us) if heard else []
+
+    def on_recording(
+        self,
+        heard: list[Heard],
+        spans: list[Span | None],
+        methods: list[str],
+        speakers: list[str],
+        window: Window,
+    ) -> list[TimedWord]:
+        """Words of a window on the recording's clock, long enough and disjoint; one without a span keeps its times."""
+        known = [
             span if span is not None else (word.start_us, word.end_us)
-            for span, word in zip(placed_by_sound, heard, strict=True)
+            for span, word in zip(spans, heard, strict=True)
         ]
-        methods = ["whisper" if span is None else f"whisper+{self.retime}" for span in placed_by_sound]
         words: list[TimedWord] = []
         groups: dict[int, list[int]] = {}
-        for index, span in enumerate(spans):
+        for index, span in enumerate(known):
             groups.setdefault(window.stretch_of(*span), []).append(index)
         for stretch, indices in groups.items():
             low, high = (int(edge) for edge in window.source[stretch])
-            own = sorted(indices, key=lambda index: spans[index])
-            placed = lengthened([window.to_source(*spans[index], stretch) for index in own], low, high)
+            own = sorted(indices, key=lambda index: known[index])
+            placed = lengthened([window.to_source(*known[index], stretch) for index in own], low, high)
             words += [
-                TimedWord(heard[index].text, start, end, speaker, heard[index].confidence, methods[index])
+                TimedWord(
+                    heard[index].text, start, end, speakers[index], heard[index].confidence, methods[index]
+                )
                 for index, (start, end) in zip(own, placed, strict=True)
                 if end > start
             ]

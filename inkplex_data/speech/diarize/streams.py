@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import US_PER_S
-from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.errors import CallRefused
 from inkplex_data.speech.diarize.rttm import SpeakerTurn, common, intervals, speakers
 
 Samples = npt.NDArray[np.floating[Any]]
-MainRule = Literal["most", "first", "random"]
 Inactive = Literal["zero", "room"]
 
 ROOM_PART_S: Final = 0.5
@@ -39,7 +38,7 @@ def main_speaker(turns: Sequence[SpeakerTurn], rule: str = "most", *, seed: int 
     """Who becomes the agent: who speaks `most` or `first`, one at `random`, or the label that `rule` names.
 
     `random` depends on `seed` and `key` (the call's id), so that a rerun takes the same one.
-    Raises CallRefused (speakers-not-found) without turns, UsageError for a label that is not there.
+    Raises CallRefused: speakers-not-found without turns, speaker-label-unknown for a label that is not there.
     """
     found = speakers(turns)
     if not found:
@@ -53,7 +52,11 @@ def main_speaker(turns: Sequence[SpeakerTurn], rule: str = "most", *, seed: int 
         return sorted(found)[int(np.random.default_rng([seed, *words.tolist()]).integers(len(found)))]
     if rule in found:
         return rule
-    raise UsageError(f"there is no speaker {rule!r}", next_step="known are " + ", ".join(found))
+    raise CallRefused(
+        "speaker-label-unknown",
+        f"there is no speaker {rule!r}; the recording has {', '.join(found)}",
+        next_step="name one of these, or most, first or random",
+    )
 
 
 def two_streams(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.errors import CallRefused
 from inkplex_data.speech.diarize.rttm import SpeakerTurn, common, intervals, read_rttm, write_rttm
 from inkplex_data.speech.diarize.streams import main_speaker, two_streams
 
@@ -70,8 +70,9 @@ def test_the_main_speaker_follows_the_rule():
     drawn = {main_speaker(turns, "random", key=str(call)) for call in range(50)}
     assert drawn == {"a", "b", "c"}
     assert main_speaker(turns, "random", seed=5, key="x") == main_speaker(turns, "random", seed=5, key="x")
-    with pytest.raises(UsageError, match="known are a, b, c"):
+    with pytest.raises(CallRefused, match="has a, b, c") as unknown:
         main_speaker(turns, "nobody")
+    assert unknown.value.code == "speaker-label-unknown"
     with pytest.raises(CallRefused) as refused:
         main_speaker([])
     assert refused.value.code == "speakers-not-found"
