@@ -25,7 +25,7 @@ from inkplex_data.audio.scan import (
     report_length,
 )
 from inkplex_data.audio.source import AudioSource, open_audio, refusal
-from inkplex_data.clock import resampled_samples
+from inkplex_data.clock import SAMPLE_RATE_HZ, resampled_samples
 from inkplex_data.errors import UsageError
 from inkplex_data.problems import ProblemLog
 
@@ -90,13 +90,13 @@ class CallAudio:
             )
             for role in ROLES
         }
-        pair = PairStats()
+        pair = PairStats(sources["agent"].sample_rate_hz)
         for agent, caller in self._blocks(sources, log):
             stats["agent"].update(agent, log)
             stats["caller"].update(caller, log)
             pair.update(agent, caller)
         if sources["agent"].sample_rate_hz != sources["caller"].sample_rate_hz:
-            pair = PairStats()
+            pair = PairStats(SAMPLE_RATE_HZ)
             for agent, caller in zip(*(self._resampled(role, CHUNK_SAMPLES) for role in ROLES), strict=False):
                 pair.update(agent, caller)
         report_channels(stats["agent"], stats["caller"], pair, log)
@@ -192,6 +192,7 @@ def _summary(
         correlation=pair.correlation,
         containers={role: sources[role].container for role in ROLES},
         band_hz={role: stats[role].band.band_hz() for role in ROLES},
+        bleed=pair.bleed(),
     )
 
 

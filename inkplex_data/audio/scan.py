@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from inkplex_data.audio.band import BandMeter, is_telephony
+from inkplex_data.audio.bleed import Bleed, BleedMeter
 from inkplex_data.audio.blocks import BlockReader
 from inkplex_data.audio.decoders import Samples
 from inkplex_data.audio.levels import to_db
@@ -40,7 +41,8 @@ class AudioScan:
     `samples` is that of the longer channel; a stream of the other is padded to it with zeros that are not
     silence but missing: see `missing_frames`. `sha256` covers the decoded samples and rates of both
     channels, so the same call in another lossless container, or as two mono files, has the same one.
-    `band_hz` is the highest frequency that each side uses, None where it is silent.
+    `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
+    side's voice the other side's channel holds, None where nothing can be told from chance.
     """
 
     samples: int
@@ -55,6 +57,7 @@ class AudioScan:
     correlation: float
     containers: Mapping[Role, str]
     band_hz: Mapping[Role, int | None]
+    bleed: Mapping[Role, Bleed | None]
 
     @property
     def sample_rate_hz(self) -> int:
@@ -139,15 +142,17 @@ class ChannelStats:
 
 
 class PairStats:
-    """Running correlation and level difference of two channels at one rate."""
+    """Running correlation, level difference and bleed of two channels at one rate: agent, then caller."""
 
-    def __init__(self) -> None:
+    def __init__(self, sample_rate_hz: int) -> None:
         self._sums = np.zeros(6, np.float64)  # n, Σa, Σb, Σa², Σb², Σab
+        self._bleed = BleedMeter(sample_rate_hz)
 
     def update(self, a: Samples, b: Samples) -> None:
         n = min(len(a), len(b))
         x, y = a[:n].astype(np.float64), b[:n].astype(np.float64)
         self._sums += np.array([n, x.sum(), y.sum(), x @ x, y @ y, x @ y])
+        self._bleed.update(a, b)
 
     def _variances(self) -> tuple[float, float, float]:
         n, a, b, aa, bb, ab = self._sums.tolist()
@@ -164,6 +169,10 @@ class PairStats:
     def level_difference_db(self) -> float:
         a, b, _ = self._variances()
         return float(to_db(a) - to_db(b))
+
+    def bleed(self) -> dict[Role, Bleed | None]:
+        """What of each side's voice the other side's channel holds."""
+        return {role: self._bleed.bleed(index) for index, role in enumerate(ROLES)}
 
     @property
     def is_dual_mono(self) -> bool:
@@ -233,6 +242,16 @@ def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, 
             f"{pair.level_difference_db:.1f} dB",
             item=agent.item,
         )
+    for role, found in pair.bleed().items():
+        if found is not None and found.audible:
+            other = "caller" if role == "agent" else "agent"
+            order = "earlier" if found.delay_ms < 0 else "later"
+            log.add(
+                "audio-bleed",
+                f"the {role}'s voice is on the {other}'s channel, {-found.level_db:.1f} dB below its own and "
+                f"{abs(found.delay_ms):.1f} ms {order}",
+                item=(caller if role == "agent" else agent).item,
+            )
     if agent.samples_24k != caller.samples_24k:
         log.add(
             "audio-channel-lengths",

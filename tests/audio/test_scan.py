@@ -304,7 +304,7 @@ def test_copies_are_found_through_gain_polarity_offset_and_noise(
 ) -> None:
     agent, other = noise(48_000, 2, seed=seed)
     copy = agent * (-1 if flip else 1) * 10 ** (gain_db / 20)
-    pair = PairStats()
+    pair = PairStats(16_000)
     pair.update(agent, (copy + hiss * other + offset).astype(np.float32))
     assert pair.is_dual_mono
 
@@ -314,7 +314,7 @@ def test_copies_are_found_through_gain_polarity_offset_and_noise(
 def test_two_voices_with_crosstalk_are_not(crosstalk: float, seed: int, split: int) -> None:
     agent, caller = noise(48_000, 2, seed=seed)
     left, right = agent + np.float32(crosstalk) * caller, caller + np.float32(crosstalk) * agent
-    pair = PairStats()
+    pair = PairStats(16_000)
     pair.update(left[:split], right[:split])
     pair.update(left[split:], right[split:])
     assert not pair.is_dual_mono
