@@ -510,6 +510,19 @@ CODES: dict[str, Code] = {
     "audio-silent-channel": Code(
         "audio", "info", "One channel is silent throughout.", "Nothing to do if that speaker said nothing."
     ),
+    # which channel is the agent's
+    "agent-guessed": Code(
+        "channels",
+        "info",
+        "Which channel is the agent's was guessed from the call, as `audio.agent: auto` asks.",
+        "Nothing to do; `inkplex-data channels` lists the guesses, and `channels` in the manifest overrides them.",
+    ),
+    "agent-undecided": Code(
+        "channels",
+        "error",
+        "The call does not tell clearly enough which channel is the agent's.",
+        "Name the `channels` in the manifest, or build with `--agent left` or `--agent right`.",
+    ),
     # alignment, diarization and speech checks
     "words-not-found": Code(
         "align",
@@ -529,6 +542,12 @@ CODES: dict[str, Code] = {
         "The text beside a recording is not what is said in it.",
         "Remove the text, or name the right one; without it `inkplex-data align` transcribes the call.",
     ),
+    "words-name-taken": Code(
+        "align",
+        "error",
+        "A text without word times has the name under which its words would be written.",
+        "Write to a folder of its own (`-o DIR`), or rename the text.",
+    ),
     "words-agent-unknown": Code(
         "align",
         "error",
@@ -538,7 +557,7 @@ CODES: dict[str, Code] = {
     "words-side-contradicts": Code(
         "align",
         "error",
-        "The captions of the agent are spoken on the caller's side.",
+        "Captions of the agent are spoken on the caller's side, or the other way round.",
         "Give the call's `channels`, or name another label as the agent.",
     ),
     "words-side-assumed": Code(

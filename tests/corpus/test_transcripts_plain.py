@@ -20,7 +20,8 @@ def write(folder: Path, text: str, name: str = "a.txt") -> Path:
 
 def test_lines_with_and_without_names(tmp_path: Path) -> None:
     path = write(
-        tmp_path, "Agent: Good morning,\nhow can I help?\n\nMs. O'Hara:  My bill\tis wrong.\r\n>> Agent: Oh.\n"
+        tmp_path,
+        "Agent: Good morning,\nhow can I help?\n\nMs. O'Hara:  My bill\tis wrong.\r\n>> Agent: Oh.\n",
     )
     assert [(part.speaker, part.text, part.start_s, part.end_s) for part in read_segments(path)] == [
         ("Agent", "Good morning,", 0.0, math.inf),

@@ -199,10 +199,17 @@ def _align_one(
 ) -> AlignedCall:
     log = ProblemLog(entry.call_id)
     try:
-        if not redo and path.is_file():
+        if not redo and path.is_file() and has_word_times(path):
             return AlignedCall(entry.call_id, "kept", path)
         if not redo and text is None and entry.words is not None and has_word_times(entry.words):
             return AlignedCall(entry.call_id, "kept", entry.words)
+        if path.is_file() and _has_text(path):
+            raise CallRefused(
+                "words-name-taken",
+                "is a text without word times, and would be overwritten by its words",
+                where=str(path),
+                next_step="write to a folder of its own (`-o DIR`), or rename the text",
+            )
         words = align_entry(entry, aligner, log, rule=rule, text=text)
         write_words(path, words)
     except CallRefused as error:

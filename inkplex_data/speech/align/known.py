@@ -203,14 +203,17 @@ def _sides_of_nameless(
 def _check_sides(
     sides: dict[str, Side], spans: dict[str, list[tuple[int, int]]], activity: SideActivity, where: str
 ) -> None:
-    """Refuse a call whose agent's stretches are spoken on the caller's side."""
+    """Refuse a call in which no label is spoken on its own side and one is on the other."""
+    heard = {label: activity.side_of(spans[label]) for label in sides}
+    if any(heard[label] == side for label, side in sides.items()):
+        return
     for label, side in sides.items():
-        if side == "agent" and activity.side_of(spans[label]) == "caller":
+        if heard[label] == _OTHER[side]:
             alone = activity.alone_us(spans[label])
             raise CallRefused(
                 "words-side-contradicts",
-                f"{label!r} is the agent, and in those captions the caller's side speaks for {alone['caller']} µs, "
-                f"the agent's for {alone['agent']} µs",
+                f"{label!r} is the {side}; in those captions the {_OTHER[side]}'s side speaks alone for "
+                f"{alone[_OTHER[side]]} µs, the {side}'s for {alone[side]} µs",
                 where=where,
                 next_step="give the call's `channels`, or name another label as the agent",
             )
