@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from inkplex_data.speech.align.names import COMMON, TITLES
 from inkplex_data.speech.align.spoken import ONES, TENS, spoken
 
 Kind = Literal["number", "amount", "date", "negation", "name"]
@@ -76,7 +77,10 @@ SENTENCE_ENDS: Final = (".", "?", "!", ":")
 
 @dataclass(frozen=True)
 class Fact:
-    """Word `index` of a text, and the `alternatives` to it: what stands there instead, empty where it is left out."""
+    """Word `index` of a text, and the `alternatives` to it: what stands there instead, empty where it is left out.
+
+    A name has none of its own: `names.alternatives` finds them in what was heard.
+    """
 
     index: int
     kind: Kind
@@ -118,8 +122,8 @@ def _fact(index: int, word: str, units: list[str], *, initial: bool, following: 
         return Fact(index, "negation", ({"can't": "can", "won't": "will"}.get(last, last[:-3]),))
     if last in AUXILIARIES and not (set(following[:1]) & NEGATIONS):
         return Fact(index, "negation", ({"can": "can't", "will": "won't"}.get(last, f"{last}n't"),))
-    if capital and not initial and last and last != "i" and not last.startswith("i'"):
-        return Fact(index, "name", ())
+    if capital and last and last not in TITLES and (not initial or last in COMMON):
+        return None if last == "i" or last.startswith("i'") else Fact(index, "name", ())
     return None
 
 
