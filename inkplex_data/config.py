@@ -16,6 +16,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from inkplex_data.config_augment import AugmentConfig
+from inkplex_data.config_check_speech import CheckSpeechConfig
 from inkplex_data.config_section import Section as Section  # noqa: PLC0414 - other recipes build on it
 from inkplex_data.errors import ConfigError
 from inkplex_data.resources import resource_folder
@@ -184,6 +185,9 @@ class Recipe(Section):
     augment: AugmentConfig | None = Field(
         None, description="changes to the calls of training; null leaves every byte"
     )
+    check_speech: CheckSpeechConfig | None = Field(
+        None, description="whether the agent's audio says its text; null trusts the corpus"
+    )
     splits: SplitConfig = SplitConfig()
     store: StoreConfig = StoreConfig()
     strict: bool = Field(False, description="any repair of a call's data refuses the call")
@@ -204,6 +208,16 @@ class Recipe(Section):
     def _splits_leave_something(self) -> Recipe:
         if self.splits.validation + self.splits.test >= 1:
             raise ValueError("splits.validation and splits.test leave nothing to train on")
+        return self
+
+    @model_validator(mode="after")
+    def _speech_can_be_checked(self) -> Recipe:
+        if self.check_speech is not None and self.words.source == "none":
+            raise ValueError("check_speech compares audio with text, and words.source: none gives no text")
+        if self.check_speech is not None and self.words.language != "en":
+            raise ValueError(
+                f"check_speech knows English only, and words.language is {self.words.language!r}"
+            )
         return self
 
 

@@ -606,7 +606,13 @@ CODES: dict[str, Code] = {
         "check-speech",
         "repair",
         "A name, number, amount, date or negation of the text is not what the audio says.",
-        "Synthesise the sentence again, or correct the text.",
+        "Listen at the time that is given; synthesise the sentence again, or correct the text.",
+    ),
+    "speech-masked": Code(
+        "check-speech",
+        "info",
+        "The call failed the recipe's `check_speech`, so its text and agent audio carry no loss.",
+        "Correct what its other problems name, or choose another `check_speech.on_failure`.",
     ),
     # traces
     "trace-message": Code(

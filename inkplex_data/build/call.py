@@ -205,6 +205,8 @@ def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_word
     if not has_words:
         mask &= np.uint8(MASK_ALL ^ MASK_TEXT)
     mask[text.ids == NO_INPUT] &= np.uint8(MASK_ALL ^ MASK_TEXT)
+    if scan.is_masked:
+        mask &= np.uint8(MASK_CALLER)
     return mask
 
 

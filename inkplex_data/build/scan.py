@@ -11,6 +11,7 @@ from typing import Any
 
 from inkplex_data.audio.call import CallAudio, resolve_channels
 from inkplex_data.audio.scan import AudioScan, Role
+from inkplex_data.build.check_speech import is_masked_by_check
 from inkplex_data.build.ledger import Ledger, file_sha256, file_stamp, stamp
 from inkplex_data.build.ready import ready_call
 from inkplex_data.build.speakers import speaker_rule
@@ -23,7 +24,7 @@ from inkplex_data.corpus.transcripts import SpeakerRule, Transcript, load_words,
 from inkplex_data.corpus.words import RawWord, TimedWord, main_speaker_faults, repair_words
 from inkplex_data.problems import Problem, ProblemLog, without_root
 
-VERSION = 3
+VERSION = 4
 KIND = "scans"
 
 
@@ -62,6 +63,8 @@ class Scan:
     voice_end_us: int
     agent_band_hz: int | None = None
     caller_band_hz: int | None = None
+    is_masked: bool = False
+    """Whether `check_speech` takes the call's text and agent audio out of the loss."""
 
     def band_hz(self, role: Role) -> int | None:
         """The highest frequency that a side uses; None where it is silent."""
@@ -89,12 +92,22 @@ def scan_call(job: ScanJob) -> Scan:
     ready = ready_call(job.entry, job.recipe, job.store_root)
     entry = ready.entry
     log.extend(ready.notes)
-    found_audio = call_audio(entry).scan(log)
+    audio = call_audio(entry)
+    found_audio = audio.scan(log)
     sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
     duration_us = samples_to_us(found_audio.samples)
     rule = ready.rule if ready.rule is not None else speaker_rule(entry, job.recipe)
     words, conditions = read_words(
         dataclasses.replace(job, entry=entry), sidecar, duration_us, log, rule=rule
+    )
+    is_masked = is_masked_by_check(
+        entry.call_id,
+        audio.agent,
+        words,
+        job.recipe,
+        ledger=ledger,
+        log=log,
+        audio_sha256=found_audio.sha256,
     )
     start_us, end_us = voice_stretch(
         words, speaker=job.recipe.text.main_speaker, limit_s=_voice_limit_s(job.recipe)
@@ -111,6 +124,7 @@ def scan_call(job: ScanJob) -> Scan:
         voice_end_us=end_us,
         agent_band_hz=found_audio.band_hz["agent"],
         caller_band_hz=found_audio.band_hz["caller"],
+        is_masked=is_masked,
     )
     with ledger.result(KIND, job.entry.call_id, job.stamp()) as folder:
         _dump(folder / "scan.json", dataclasses.asdict(scan))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inkplex_data.audio.band import BandwidthExtension
     from inkplex_data.memory.inkling import Dtype, Inkling
+    from inkplex_data.speech.align.scorer import WhisperScorer
     from inkplex_data.speech.align.transcribe import SpeechAligner
     from inkplex_data.speech.codec import MimiCodec
     from inkplex_data.speech.diarize.diarizer import Diarizer
@@ -36,6 +37,14 @@ def aligner(whisper: str, forced: str, language: str) -> SpeechAligner:
     from inkplex_data.speech.align.transcribe import SpeechAligner
 
     return SpeechAligner(whisper, retime=forced, language=language)
+
+
+@lru_cache(maxsize=1)
+def speech_scorer(whisper: str) -> WhisperScorer:
+    """The Whisper that checks speech."""
+    from inkplex_data.speech.align.scorer import WhisperScorer
+
+    return WhisperScorer(whisper)
 
 
 @lru_cache(maxsize=1)
