@@ -29,6 +29,7 @@ TURN_PAUSE_STEPS: Final = 100
 """Pauses of up to 1 s belong to the turn, as in the reference annotation of meetings."""
 INNER_PAUSE_STEPS: Final = 30
 VOICED_PART: Final = 0.6
+PIPELINE_FILE: Final = "config.yaml"
 LEVEL: Final = 0.3
 """The detector hears distant microphones better at this level (99.5th percentile of the absolute samples)."""
 
@@ -93,6 +94,11 @@ class PyannoteDiarizer:
         audio = require("pyannote.audio", extra="pyannote", needed_for="a pyannote pipeline")
         self.name = f"pyannote:{Path(spec).name}"
         self._speakers = speakers
+        folder = Path(spec).expanduser()
+        if not folder.exists() and (folder.is_absolute() or spec.startswith((".", "~"))):
+            raise _unavailable(spec, "there is no such folder")
+        if folder.is_dir() and not (folder / PIPELINE_FILE).is_file():
+            raise _unavailable(spec, f"the folder has no {PIPELINE_FILE}")
         try:
             pipeline = audio.Pipeline.from_pretrained(spec)
         except InkplexError:
