@@ -207,14 +207,15 @@ def first_batch(options: argparse.Namespace) -> None:
 
 
 def peak_of_another_process(options: argparse.Namespace, largest_bytes: int) -> dict | None:
-    """How far an epoch lets a fresh process grow, over what it may: the prefetch and two batches."""
+    """How far an epoch lets a fresh process grow, over what it may: the prefetch, which is at least one batch, and
+    two batches, the one in use and the one that is handed out next."""
     if not Path("/proc/self/status").exists():
         return None
     command = [sys.executable, __file__, str(options.store), "--peak"]
     for name in ("split", "workers", "prefetch_megabytes"):
         command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     growth = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    bound = options.prefetch_megabytes * 1e6 + 2 * largest_bytes
+    bound = max(options.prefetch_megabytes * 1e6, largest_bytes) + 2 * largest_bytes
     return {"growth_megabytes": growth / 1e6, "bound_megabytes": bound / 1e6, "ratio": growth / bound}
 
 

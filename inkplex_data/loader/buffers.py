@@ -30,8 +30,9 @@ class BufferPool:
     """Blocks of host memory. Safe between threads; tensors may outlive the pool."""
 
     def __init__(self, keep_bytes: int, device: torch.device | None = None) -> None:
-        """keep_bytes: blocks are kept for later while all of them, those in use too, hold no more than this
-        and twice the largest: one that its user still has, and the next that is on its way there.
+        """keep_bytes: of what is read ahead, at least one block. Blocks are kept for later while all of them,
+        those in use too, hold no more than this and twice the largest: one that its user still has, and the
+        next that is on its way there.
         device: the CUDA device for which blocks are page-locked, none by default."""
         self._keep_bytes = keep_bytes
         self._largest = 0
@@ -69,7 +70,7 @@ class BufferPool:
             self._collect()
             rounded = -(-max(size_bytes, 1) // GRAIN) * GRAIN
             self._largest = max(self._largest, rounded)
-            keep_bytes = self._keep_bytes + 2 * self._largest
+            keep_bytes = max(self._keep_bytes, self._largest) + 2 * self._largest
             fitting = [block for block in self._free if len(block) >= size_bytes]
             block = min(fitting, key=len, default=None)
             if block is not None:

@@ -95,7 +95,7 @@ class Loader:
             self.device = torch.device("cuda", torch.cuda.current_device())
         self._copier = None if self.device.type == "cpu" else DeviceCopier(self.device)
         self._pool = BufferPool(prefetch_bytes if workers else 0, self.device if on_gpu else None)
-        self._parallel = ParallelReader(workers)
+        self._parallel = ParallelReader(workers, prefetch_bytes)
         self._meter = Meter()
         self._epoch = self._consumed = 0
         self._iteration = 0

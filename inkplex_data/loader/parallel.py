@@ -1,11 +1,13 @@
-"""One long read of states on several threads: with calls larger than what is read ahead, it is the only one."""
+"""One long read of states on several threads: of calls so large that fewer are read ahead than there are workers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import pairwise
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from inkplex_data.store.states_plan import StatesGeometry
 from inkplex_data.store.states_read import StatesReader
@@ -13,33 +15,41 @@ from inkplex_data.store.states_read import StatesReader
 if TYPE_CHECKING:
     import torch
 
-PART_BYTES: Final = 2**24
-"""Long enough that handing it to a thread costs nothing beside reading it, short enough to share out evenly."""
-
 
 class ParallelReader:
-    """Reads runs of rows on `threads` threads of its own; on the caller's if there are none."""
+    """Reads runs of rows on up to `threads` threads of its own.
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
+    Python's lock makes threads that read many small pieces slower than one, so a read is divided only where
+    threads would have nothing to do: `ahead_bytes` is what may be read ahead at a time.
+    """
+
+    def __init__(self, threads: int, ahead_bytes: int) -> None:
+        self._threads, self._ahead_bytes = threads, ahead_bytes
         self._pool: ThreadPoolExecutor | None = None
         self._lock = Lock()
 
-    def read_rows(self, states: StatesReader, start: int, stop: int, out: torch.Tensor) -> None:
-        """Rows [start, stop) into `out`, bfloat16 [stop − start, R, D] on the CPU, every chunk verified.
+    @contextmanager
+    def reading(self, states: StatesReader, start: int, stop: int, out: torch.Tensor) -> Iterator[None]:
+        """Within the block, rows [start, stop) are read into `out`, bfloat16 [stop − start, R, D] on the CPU.
 
-        All threads are done with `out` when this returns or raises. Raises what `StatesReader.read_rows` does.
+        After it they are there, every chunk verified; all threads are done with `out`, whatever was raised.
+        Raises what `StatesReader.read_rows` does.
         """
-        spans = list(parts(start, stop, states.geometry))
-        if not self._threads or len(spans) < 2:
+        at_a_time = max(self._ahead_bytes // max(out.nbytes, 1), 1)
+        spans = parts(start, stop, states.geometry, -(-self._threads // at_a_time))
+        if len(spans) < 2:
             states.read_rows(start, stop, out)
+            yield
             return
         pool = self._started()
         reads = [
             pool.submit(states.read_rows, first, last, out[first - start : last - start])
             for first, last in spans
         ]
-        wait(reads)
+        try:
+            yield
+        finally:
+            wait(reads)
         for read in reads:
             read.result()
 
@@ -57,10 +67,9 @@ class ParallelReader:
             return self._pool
 
 
-def parts(start: int, stop: int, geometry: StatesGeometry) -> Iterator[tuple[int, int]]:
-    """[start, stop) cut at borders of inner chunks, so that none is read twice, into parts of some PART_BYTES."""
-    rows = max(PART_BYTES // geometry.chunk_bytes, 1) * geometry.inner_rows
-    while start < stop:
-        end = min((start // rows + 1) * rows, stop)
-        yield start, end
-        start = end
+def parts(start: int, stop: int, geometry: StatesGeometry, count: int) -> list[tuple[int, int]]:
+    """[start, stop) in up to `count` even parts, cut at borders of inner chunks so that none is read twice."""
+    first, last = start // geometry.inner_rows, -(-stop // geometry.inner_rows)
+    count = min(count, last - first)
+    edges = [(first + (last - first) * part // count) * geometry.inner_rows for part in range(1, count)]
+    return list(pairwise([start, *edges, stop]))

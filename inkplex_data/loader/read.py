@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from inkplex_data.clock import FRAME_US
-from inkplex_data.errors import StoreCorruptError
 from inkplex_data.loader.batch import Batch, Layout, Targets
 from inkplex_data.loader.buffers import BufferPool
 from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.samples import Memory, Sample
-from inkplex_data.loader.windows import VersionColumns, window_versions
+from inkplex_data.loader.seen import Seen
 from inkplex_data.memory.plan import plan_chunks
 from inkplex_data.store.call import Call, Prefix
-from inkplex_data.store.format import CODEBOOKS, PLAN_LIMIT, VERSIONS
+from inkplex_data.store.format import CODEBOOKS, PLAN_LIMIT
 from inkplex_data.store.reader import Store
-from inkplex_data.store.states_read import StatesReader
 
 if TYPE_CHECKING:
     import torch
@@ -39,8 +37,10 @@ class SampleReader:
     def prepare(self, sample: Sample) -> Prepared:
         """What the sample's tables say: little, but it takes time. Raises StoreCorruptError."""
         call, prefix = self._call(sample)
-        seen = _Seen.of(self.store, call, sample) if call.recording_id is not None else _Seen.nothing()
-        return Prepared(sample, call, prefix, seen)
+        seen = Seen.of(self.store, call, sample)
+        steps = sample.stop - sample.first + sample.prefix_frames
+        chunks = plan_chunks(seen.versions.start, seen.versions.end, steps=steps, limit=self.plan_limit)
+        return Prepared(sample, call, prefix, seen, chunks)
 
     def read(self, prepared: Prepared, *, epoch: int, index: int) -> Batch:
         """The sample as tensors on the CPU. Raises StoreCorruptError for damaged or missing bytes."""
@@ -62,19 +62,22 @@ class SampleReader:
         layout = Layout(parts)
         block = self.pool.tensor(layout.size_bytes)
         tensors = layout.tensors(block)
-        if seen.states is not None:
-            first = seen.state_row + seen.first_token
-            self.parallel.read_rows(seen.states, first, first + tokens, tensors["states"])
-        _fill_frames(tensors, sample, self.store, call, prefix)
-        for name in ("kind", "piece_offsets", "piece_ids"):
-            tensors[name].numpy()[:] = getattr(seen, name)
-        for name, column in vars(versions).items():
-            tensors[name].numpy()[:] = column
+        first = seen.state_row + seen.first_token
+        with (
+            nullcontext()
+            if seen.states is None
+            else self.parallel.reading(seen.states, first, first + tokens, tensors["states"])
+        ):
+            _fill_frames(tensors, sample, self.store, call, prefix)
+            for name in ("kind", "piece_offsets", "piece_ids"):
+                tensors[name].numpy()[:] = getattr(seen, name)
+            for name, column in vars(versions).items():
+                tensors[name].numpy()[:] = column
         starts_at_us, response = call.recording_starts_at_us, call.row["response_start_frame"]
         here = response is not None and sample.first <= response < sample.stop
         return Batch(
             **{"states": None, **tensors},  # type: ignore[arg-type]
-            chunks=plan_chunks(versions.start, versions.end, steps=steps, limit=self.plan_limit),
+            chunks=prepared.chunks,
             call_id=call.call_id,
             family=str(call.row["family"]),
             split=call.split,
@@ -122,76 +125,8 @@ class Prepared:
     sample: Sample
     call: Call
     prefix: Prefix
-    seen: _Seen
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """The part of a recording that a window sees. `row` of `versions` counts from `first_token`."""
-
-    versions: VersionColumns
-    kind: NDArray[np.uint8]
-    piece_offsets: NDArray[np.int64]
-    piece_ids: NDArray[np.int32]
-    first_token: int
-    states: StatesReader | None
-    state_row: int
-    """Row of the recording's first token in `states`."""
-
-    @property
-    def tokens(self) -> int:
-        return len(self.kind)
-
-    @classmethod
-    def nothing(cls) -> _Seen:
-        return cls(
-            VersionColumns.empty(),
-            np.empty(0, np.uint8),
-            np.zeros(1, np.int64),
-            np.empty(0, np.int32),
-            0,
-            None,
-            0,
-        )
-
-    @classmethod
-    def of(cls, store: Store, call: Call, sample: Sample) -> _Seen:
-        """Raises StoreCorruptError for versions of tokens that the recording does not have."""
-        assert call.recording_id is not None
-        recording = store.recording_row(call.recording_id)
-        if not recording["state_width"]:
-            return cls.nothing()
-        versions = window_versions(_version_columns(call), sample.first, sample.stop, sample.prefix_frames)
-        first, stop = (int(versions.row.min()), int(versions.row.max()) + 1) if len(versions) else (0, 0)
-        if first < 0 or stop > recording["tokens"]:
-            raise StoreCorruptError(
-                f"call {call.call_id!r} has versions of tokens {first:,} to {stop - 1:,}, and recording "
-                f"{call.recording_id!r} has {recording['tokens']:,} tokens",
-                where=store.root,
-                next_step="Run `inkplex-data verify` on the store, and build it again.",
-            )
-        table = store.table("recordings", recording["shard"], "tokens").read(
-            recording["token_offset"] + first, stop - first, columns=["kind", "piece_ids"]
-        )
-        pieces = table["piece_ids"]
-        lengths = pieces.list.len().fill_null(0).to_numpy()
-        return cls(
-            versions=replace(versions, row=versions.row - np.int32(first)),
-            kind=table["kind"].to_physical().cast(pl.UInt8).to_numpy(),
-            piece_offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
-            piece_ids=pieces.explode().drop_nulls().cast(pl.Int32).to_numpy(),
-            first_token=first,
-            states=store.states(recording["shard"]),
-            state_row=recording["token_offset"],
-        )
-
-
-def _version_columns(call: Call) -> VersionColumns:
-    table = call.versions
-    columns: dict[str, Any] = {
-        name: table[name].cast(dtype).to_numpy() for name, dtype in VERSIONS.items() if name != "call_ix"
-    }
-    return VersionColumns(**columns)
+    seen: Seen
+    chunks: NDArray[np.int64]
 
 
 def _fill_frames(

@@ -62,14 +62,15 @@ class Prefix:
 class Call:
     """One call, recording-relative: frame 0 is the recording's first. Parts are read on first use.
 
-    `row` is the call's line of the calls table. Every part raises StoreCorruptError where stored bytes
+    `row` is the call's line of the calls table; `memory_of` another call whose memory this one reads instead of
+    its own. Every part raises StoreCorruptError where stored bytes
     are damaged or missing.
     """
 
     def __init__(self, source: Source, row: dict[str, Any], *, memory_of: Call | None = None) -> None:
         self._source = source
         self.row = row
-        self._memory_of = memory_of
+        self.memory_of = memory_of
 
     def __repr__(self) -> str:
         return f"Call({self.call_id!r}, frames={self.frames}, recording={self.recording_id!r})"
@@ -90,13 +91,13 @@ class Call:
     @property
     def recording_id(self) -> str | None:
         """The task recording whose memory this call reads, None without one."""
-        row = self.row if self._memory_of is None else self._memory_of.row
+        row = self.row if self.memory_of is None else self.memory_of.row
         return row["recording_id"]
 
     @property
     def recording_starts_at_us(self) -> int | None:
         """Session time of frame 0."""
-        row = self.row if self._memory_of is None else self._memory_of.row
+        row = self.row if self.memory_of is None else self.memory_of.row
         return row["recording_starts_at_us"]
 
     @cached_property
@@ -132,7 +133,7 @@ class Call:
     @cached_property
     def versions(self) -> pl.DataFrame:
         """Versions of the call's memory, `format.VERSIONS` without `call_ix`; empty without a recording."""
-        if self._memory_of is None:
+        if self.memory_of is None:
             return self._rows("versions", "version_offset", VERSIONS)
         from inkplex_data.memory.versions import SessionClock, build_versions
 

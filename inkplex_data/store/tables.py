@@ -127,22 +127,27 @@ class TableReader:
 
         Raises StoreCorruptError for damaged pages, and for columns and ranges that the file does not have.
         """
+        names = list(self.schema if columns is None else columns)
+        table = pl.from_arrow(self.read_arrow(offset, rows, columns=names))
+        assert isinstance(table, pl.DataFrame)
+        return table.select(names)
+
+    def read_arrow(self, offset: int = 0, rows: int | None = None, *, columns: Sequence[str]) -> pa.Table:
+        """The same as an Arrow table, whose columns stand in the file's order."""
         rows = self.rows - offset if rows is None else rows
         if offset < 0 or rows < 0 or offset + rows > self.rows:
             raise self._corrupt(f"has {self.rows:,} rows, not {offset:,} to {offset + rows:,}")
-        names = list(self.schema if columns is None else columns)
-        if lacking := [name for name in names if name not in self.schema]:
+        if lacking := [name for name in columns if name not in self.schema]:
             raise self._corrupt(f"lacks the columns {', '.join(lacking)}")
         groups, skip = groups_of(self._ends, offset, rows)
         try:
             with self._open() as file:
-                table = pl.from_arrow(file.read_row_groups(groups, columns=names, use_threads=False))
+                table = file.read_row_groups(groups, columns=list(columns), use_threads=False)
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, StoreCorruptError):
                 raise
             raise self._corrupt(f"cannot be read: {error}") from error
-        assert isinstance(table, pl.DataFrame)
-        return table.select(names).slice(skip, rows)
+        return table.slice(skip, rows)
 
     def chunks(self, *, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, one row group at a time."""
