@@ -28,6 +28,14 @@ MAX_RECIPE_BYTES = 1 << 20
 class AudioConfig(Section):
     """Where the two sides of a call come from."""
 
+    agent: Literal["left", "right", "auto"] = Field(
+        "left",
+        description="the agent's channel where the corpus names none; auto: a guess from greeting, order of speech and transcript",
+    )
+    agent_confidence: Annotated[float, Field(ge=0.5, lt=1)] = Field(
+        0.8,
+        description="confidence from which a guess is acted on; below it the call is refused. Speaking first alone gives 0.75",
+    )
     mono: Literal["refuse", "diarize"] = Field(
         "refuse",
         description="What a one-channel file gets: refusal, or diarization into two constructed streams",

@@ -1,6 +1,7 @@
-"""What a recipe makes of a call before it is looked at: two streams from one channel, words where none are given.
+"""What a recipe makes of a call before it is looked at: two streams from one channel, the agent's channel where the
+corpus does not name it, words where none are given.
 
-Both are kept in the ledger as files, so that everything after this sees a two-channel call with a transcript.
+All is kept in the ledger, so that everything after this sees a call whose channels are named, with a transcript.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecar import read_sidecar
 from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.speech.agent.find import Hear, decide
 
 VERSION: Final = 2
 STREAMS: Final = "streams"
+SIDES: Final = "sides"
 WORDS: Final = "aligned"
 
 
@@ -43,12 +46,14 @@ class Ready:
 def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
     """The same files on every call of this, made at the first one.
 
-    Raises CallRefused (what decoding, `divide` and `align_entry` raise), MissingLibraryError.
+    Raises CallRefused (what decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
     """
     ledger = Ledger(store_root)
     notes: list[Problem] = []
     if recipe.audio.mono == "diarize" and _is_mono(entry):
         entry = _two_streams(entry, recipe, ledger, notes)
+    else:
+        entry = _with_sides(entry, recipe, ledger, notes)
     if recipe.words.source == "whisper" and not _has_words(entry):
         entry = _with_words(entry, recipe, ledger, notes)
         return Ready(entry, tuple(notes), SpeakerRule(main=recipe.text.main_speaker))
@@ -56,8 +61,8 @@ def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
 
 
 def _is_mono(entry: CallEntry) -> bool:
-    """A one-channel file whose channels nobody named; the exchange of sides names those of the two streams."""
-    named = entry.channels is not None and not (entry.swapped and entry.channels == ChannelSpec(1, 0))
+    """A one-channel file whose channels nobody named."""
+    named = entry.channels is not None and not entry.channels_assumed
     return isinstance(entry.audio, Path) and not named and open_audio(entry.audio).channels == 1
 
 
@@ -100,6 +105,51 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
         audio=folder / "call.wav",
         sidecar=entry.sidecar if entry.sidecar is not None else folder / "call.sidecar.json",
     )
+
+
+def _with_sides(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
+    """The entry with its channels named by the corpus, the recipe's rule, or a guess."""
+    settings = recipe.audio
+    rule = speaker_rule(entry, recipe)
+    if settings.agent != "auto":
+        return decide(entry, settings.agent, rule=rule).entry
+    hearing = dataclasses.astuple(rule), recipe.words.source, recipe.words.whisper, recipe.words.language
+    mark = stamp(
+        VERSION,
+        [settings.agent_confidence, hearing],
+        [
+            dataclasses.asdict(dataclasses.replace(entry, where="")),
+            [file_stamp(path) for path in (*entry.audio_paths, entry.words, entry.sidecar)],
+        ],
+    )
+    folder = ledger.done(SIDES, entry.call_id, mark)
+    if folder is None:
+        found = decide(
+            entry, "auto", rule=rule, threshold=settings.agent_confidence, hear=_hearing(recipe, entry)
+        )
+        with ledger.result(SIDES, entry.call_id, mark) as working:
+            log = ProblemLog(entry.call_id)
+            if found.guess is not None:
+                log.add("agent-guessed", found.guess.text(), item=entry.source)
+            _keep(working, log)
+            channels = found.entry.channels
+            named = dataclasses.asdict(channels) if channels is not None else None
+            (working / "channels.json").write_text(json.dumps(named), encoding="utf-8")
+        folder = ledger.folder(SIDES, entry.call_id)
+    notes += _kept(folder)
+    named = json.loads((folder / "channels.json").read_text(encoding="utf-8"))
+    if named is None:
+        return entry
+    return dataclasses.replace(entry, channels=ChannelSpec(**named), channels_assumed=False)
+
+
+def _hearing(recipe: Recipe, entry: CallEntry) -> Hear | None:
+    """Whisper for the beginnings of both channels, where the recipe uses it for this call at all."""
+    if recipe.words.source != "whisper" or _has_words(entry):
+        return None
+    return lambda samples: tools.aligner(
+        recipe.words.whisper, recipe.words.aligner, recipe.words.language
+    ).text(samples)
 
 
 def _has_words(entry: CallEntry) -> bool:

@@ -39,6 +39,9 @@ def build(
     mono: bool = typer.Option(
         False, "--mono", help="Divide one-channel files into two streams by diarization."
     ),
+    agent: str | None = typer.Option(
+        None, help="left, right or auto (guess): the agent's channel where the corpus names none."
+    ),
     swap_roles: bool = typer.Option(
         False, "--swap-roles", help="Also build each call with its sides exchanged, as ID~swapped."
     ),
@@ -72,7 +75,12 @@ def build(
     from inkplex_data.config import load_recipe
 
     overrides = _overrides(setting or [])
-    named = {"codec.id": codec, "words.source": words, "text.tokenizer": tokenizer}
+    named = {
+        "codec.id": codec,
+        "words.source": words,
+        "text.tokenizer": tokenizer,
+        "audio.agent": agent,
+    }
     overrides.update({key: value for key, value in named.items() if value is not None})
     if mono:
         overrides["audio.mono"] = "diarize"

@@ -36,7 +36,8 @@ class CallEntry:
     `duration_s` is what the corpus states; the decoded audio decides.
     `text_conditions` come from the line; those of a word file are `Transcript.text_conditions`.
     `where` is for messages: "manifest.jsonl:12". `swapped`: agent and caller are exchanged already in `audio`
-    and `channels`, and not yet in words and sidecar (`corpus.swap`).
+    and `channels`, and not yet in words and sidecar (`corpus.swap`). `channels_assumed`: nobody named the channels;
+    they are the usual ones (left = agent), exchanged.
     """
 
     call_id: str
@@ -55,6 +56,7 @@ class CallEntry:
     source: str
     where: str
     swapped: bool = False
+    channels_assumed: bool = False
 
     @property
     def audio_paths(self) -> tuple[Path, ...]:

@@ -41,6 +41,7 @@ def swapped(entry: CallEntry) -> CallEntry:
         voice=None,
         text_conditions=None,
         swapped=not entry.swapped,
+        channels_assumed=entry.channels_assumed or (channels is None and turned is not None),
     )
 
 

@@ -82,6 +82,11 @@ class SpeechAligner:
         removed += [("outside speech", word.text) for word in words if not in_speech(word, speech)]
         return Aligned(kept, speech, removed)
 
+    def text(self, samples: Samples) -> str:
+        """What one voice says in float32 [n] at 16 kHz, without times. Raises as `words` does."""
+        windows = pack(speech_intervals(samples))
+        return " ".join(word.text for window in windows for word in self.hear(window.samples(samples), []))
+
     def hear(self, cut: Samples, removed: list[tuple[str, str]]) -> list[Heard]:
         """What Whisper hears in a window; what its filters take out is added to `removed`."""
         timestamped = require("whisper_timestamped", extra="align", needed_for=NEEDED_FOR)
