@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -141,7 +142,7 @@ class Layout:
         for name, (dtype_name, shape) in parts.items():
             dtype = getattr(torch, dtype_name)
             self._places[name] = (self.size_bytes, dtype, shape)
-            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            size = math.prod(shape) * dtype.itemsize
             self.size_bytes += -(-size // ALIGN) * ALIGN
 
     def tensors(self, block: Tensor) -> dict[str, Tensor]:
@@ -150,5 +151,5 @@ class Layout:
 
 
 def _part(block: Tensor, at: int, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     return block[at : at + size].view(dtype).view(shape)

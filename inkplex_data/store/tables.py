@@ -159,7 +159,8 @@ class TableReader:
     def _open(self) -> Any:
         path = self._files.path(self._key)
         try:
-            source = self._files.open(self._key) if path is None else str(path)
+            # A path given as text would be looked up among Arrow's file systems first, at each read.
+            source = self._files.open(self._key) if path is None else pa.OSFile(str(path))
             return pq.ParquetFile(source, metadata=self._metadata, page_checksum_verification=True)
         except FileNotFoundError as error:
             raise StoreCorruptError("the table is missing", where=self.where, next_step=RESTORE) from error
