@@ -10,7 +10,19 @@ import sys
 import typer
 
 from inkplex_data import __version__
-from inkplex_data.cli import bench, build, check, corpus, exchange, imports, look, speech, stages, train
+from inkplex_data.cli import (
+    bench,
+    build,
+    channels,
+    check,
+    corpus,
+    exchange,
+    imports,
+    look,
+    speech,
+    stages,
+    train,
+)
 from inkplex_data.errors import InkplexError
 
 EXIT_FAILED = 1
@@ -45,7 +57,7 @@ def _root(
     pass
 
 
-for group in (build, speech, stages, check, look, corpus, exchange, imports, train, bench):
+for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, train, bench):
     group.register(app)
 
 

@@ -205,6 +205,18 @@ def _with_sidecar(draft: Draft, sidecar: Sidecar) -> Draft:
         ),
         role=draft.role if draft.role is not None or prompt is None else prompt.role,
         voice=draft.voice if draft.voice is not None or prompt is None else prompt.voice,
+        channels=draft.channels or _sidecar_channels(draft, sidecar),
+    )
+
+
+def _sidecar_channels(draft: Draft, sidecar: Sidecar) -> ChannelSpec | None:
+    """The channels of one file where its sidecar names both."""
+    audio = sidecar.audio
+    if audio is None or not isinstance(draft.audio, str):
+        return None
+    agent, caller = audio.agent.index, audio.caller.index
+    return (
+        ChannelSpec(agent, caller) if agent is not None and caller is not None and agent != caller else None
     )
 
 

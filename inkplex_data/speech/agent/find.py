@@ -97,6 +97,8 @@ def decide(
         return Decision(_with_agent(entry, SIDES.index(agent)), "rule")
     guess = guess_agent(entry, rule=rule, threshold=threshold, hear=hear)
     if not guess.decided(threshold):
+        # Where the sound itself is at fault (one recording twice, no sound at all), that is what to say.
+        resolve_channels(entry.audio, ChannelSpec(0, 1)).scan(ProblemLog(entry.call_id))
         raise CallRefused(
             "agent-undecided",
             f"{guess.text()}; {threshold:.2f} is needed",

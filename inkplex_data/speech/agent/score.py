@@ -62,9 +62,10 @@ class SideGuess:
         return [f"{one.told} ({SIDES[one.log_odds < 0]} {_sure(one.log_odds):.2f})" for one in ordered]
 
     def text(self) -> str:
-        because = "; ".join(self.reasons()) or "nothing speaks for either side"
+        if not self.evidence:
+            return "confidence 0.5: nothing speaks for either side"
         doubt = f"; but {self.doubt}" if self.doubt else ""
-        return f"{self.side} with confidence {self.confidence:.2f}: {because}{doubt}"
+        return f"{self.side} with confidence {self.confidence:.3f}: {'; '.join(self.reasons())}{doubt}"
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE
 from inkplex_data.corpus.words import TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
 from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.speech.agent.find import Rule, decide
 from inkplex_data.speech.align.known import Voices, align_known
 from inkplex_data.speech.align.packing import RATE_HZ
 from inkplex_data.speech.align.transcribe import SpeechAligner
@@ -166,6 +167,7 @@ def align_entries(
     out: Path | None = None,
     redo: bool = False,
     agent: str | None = None,
+    side: Rule = "left",
     text: Path | None = None,
     refused: Iterable[Problem] = (),
 ) -> Iterator[AlignedCall]:
@@ -173,13 +175,14 @@ def align_entries(
 
     A call with word times of its own keeps them unless `redo`; its transcript is then replaced only where it is
     the file that this writes. `agent` is the agent's label in texts that name speakers; `text` stands for the
-    texts of the entries. `refused` are calls that the corpus lost before, which the record of failures names too.
+    texts of the entries. `side` is the agent's channel where the corpus names none (`speech.agent.find.decide`).
+    `refused` are calls that the corpus lost before, which the record of failures names too.
     """
     failures = [{"call": row.call_id, "code": row.code, "message": row.message} for row in refused]
     try:
         for entry in entries:
             done = _align_one(
-                entry, aligner, target_path(entry, root, out), redo=redo, rule=_rule(entry, agent), text=text
+                entry, aligner, target_path(entry, root, out), redo=redo, agent=agent, side=side, text=text
             )
             if done.state == "failed":
                 failures.append({"call": done.call_id, "code": done.code, "message": done.message})
@@ -194,7 +197,8 @@ def _align_one(
     path: Path,
     *,
     redo: bool,
-    rule: SpeakerRule,
+    agent: str | None,
+    side: Rule,
     text: Path | None,
 ) -> AlignedCall:
     log = ProblemLog(entry.call_id)
@@ -210,7 +214,8 @@ def _align_one(
                 where=str(path),
                 next_step="write to a folder of its own (`-o DIR`), or rename the text",
             )
-        words = align_entry(entry, aligner, log, rule=rule, text=text)
+        entry = _sided(entry, side, aligner, log, agent=agent, text=text)
+        words = align_entry(entry, aligner, log, rule=_rule(entry, agent), text=text)
         write_words(path, words)
     except CallRefused as error:
         log.refuse(error)
@@ -226,6 +231,23 @@ def _align_one(
             entry.call_id, "aligned", path, words=len(words), problems=tuple(log), method=method_of(words)
         )
     return AlignedCall(entry.call_id, "failed", path, code=code, message=message, problems=tuple(log))
+
+
+def _sided(
+    entry: CallEntry,
+    side: Rule,
+    aligner: SpeechAligner,
+    log: ProblemLog,
+    *,
+    agent: str | None,
+    text: Path | None,
+) -> CallEntry:
+    """The entry with its channels named. Raises CallRefused as `decide` does."""
+    told = replace(entry, words=text) if text is not None else entry
+    found = decide(told, side, rule=_rule(entry, agent), hear=aligner.text)
+    if found.guess is not None:
+        log.add("agent-guessed", found.guess.text(), item=entry.source)
+    return replace(found.entry, words=entry.words)
 
 
 def _rule(entry: CallEntry, agent: str | None) -> SpeakerRule:
