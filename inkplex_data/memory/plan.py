@@ -24,11 +24,13 @@ def plan_chunks(
         raise ValueError(f"start and end have {len(begin)} and {len(stop)} entries")
     if steps < 0 or limit < 1:
         raise ValueError(f"a plan needs steps ≥ 0 and limit ≥ 1, not {steps} and {limit}")
-    begin, stop = begin.clip(0, steps), stop.clip(0, steps)
-    seen = begin < stop
+    if len(begin) and (begin.min() < 0 or stop.max() > steps or (begin >= stop).any()):
+        begin, stop = begin.clip(0, steps), stop.clip(0, steps)
+        seen = begin < stop
+        begin, stop = begin[seen], stop[seen]
     # A version meets [a, b) unless it starts at b or later, or ends by a; it cannot do both.
-    begun = np.concatenate([[0], np.cumsum(np.bincount(begin[seen], minlength=steps + 1)[:steps])])
-    ended = np.cumsum(np.bincount(stop[seen], minlength=steps + 1))
+    begun = np.concatenate([[0], np.cumsum(np.bincount(begin, minlength=steps + 1)[:steps])])
+    ended = np.cumsum(np.bincount(stop, minlength=steps + 1))
     chunks = []
     first = 0
     while first < steps:
