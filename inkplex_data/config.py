@@ -48,6 +48,10 @@ class AudioConfig(Section):
         "most",
         description="who of a one-channel file becomes the agent: who speaks most or first, one at random, or a label of the diarizer",
     )
+    speakers: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="how many people speak in each one-channel file, where that is known; null lets the diarizer count",
+    )
     inactive: Literal["zero", "room"] = Field(
         "zero",
         description="what a constructed stream holds where it is silent: zeros, or the recording's room tone",

@@ -71,7 +71,14 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
     settings = recipe.audio
     mark = stamp(
         VERSION,
-        [settings.diarizer, settings.main_speaker, settings.inactive, settings.seed, recipe.strict],
+        [
+            settings.diarizer,
+            settings.speakers,
+            settings.main_speaker,
+            settings.inactive,
+            settings.seed,
+            recipe.strict,
+        ],
         [entry.call_id, file_stamp(entry.audio)],
     )
     folder = ledger.done(STREAMS, entry.call_id, mark)
@@ -82,7 +89,7 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
             made = divide(
                 ChannelRef(entry.audio),
                 working / "call",
-                diarizer=tools.diarizer(settings.diarizer),
+                diarizer=tools.diarizer(settings.diarizer, settings.speakers),
                 # A call and its exchanged twin are one recording, so `random` has to choose alike.
                 call_id=entry.call_id.removesuffix(swap.SUFFIX) if entry.swapped else entry.call_id,
                 main=settings.main_speaker,

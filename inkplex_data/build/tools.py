@@ -48,11 +48,11 @@ def speech_scorer(whisper: str) -> WhisperScorer:
 
 
 @lru_cache(maxsize=1)
-def diarizer(spec: str) -> Diarizer:
+def diarizer(spec: str, speakers: int | None) -> Diarizer:
     """The diarizer of a recipe."""
     from inkplex_data.speech.diarize.diarizer import load_diarizer
 
-    return load_diarizer(spec)
+    return load_diarizer(spec, speakers=speakers)
 
 
 @lru_cache(maxsize=1)

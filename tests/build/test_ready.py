@@ -90,10 +90,12 @@ def test_one_channel_becomes_two_streams_with_the_agents_words(
     assert ready_call(entry, recipe(), store) == found
     # What is unlike in these does not touch streams or words.
     assert ready_call(entry, recipe(text__delay_s=0.2, words__whisper="packaged:tiny.en"), store) == found
-    for other in (recipe(audio__main_speaker="first"), recipe(audio__inactive="room"), recipe(audio__seed=3)):
+    for name, value in (("main_speaker", "first"), ("inactive", "room"), ("seed", 3), ("speakers", 2)):
+        other = recipe(**{f"audio.{name}": value})
         with pytest.raises(AssertionError, match="turns was used"):
             ready_call(entry, other, store)
-    for other in (recipe(words__language="de"), recipe(text__main_speaker="ME"), recipe(words__agent="Ann")):
+    for key, value in (("words.language", "de"), ("text.main_speaker", "ME"), ("words.agent", "Ann")):
+        other = recipe(**{key: value})
         with pytest.raises(AssertionError, match=r"(words|hear) was used"):
             ready_call(entry, other, store)
     soundfile.write(entry.audio, given[:-RATE_HZ], RATE_HZ, subtype="PCM_16")
@@ -132,12 +134,13 @@ def test_what_is_there_stays(talk: Path, tmp_path: Path) -> None:
     soundfile.write(talk / "talk.wav", np.zeros((RATE_HZ, 2), np.float32), RATE_HZ)
     (talk / "talk.json").write_text(json.dumps({"alignments": [["Yes.", [0.1, 0.3], "SPEAKER_MAIN"]]}))
     entry = entry_of(talk)
-    assert ready_call(entry, recipe(), tmp_path / "store") == Ready(entry, ())
+    for given, rules in ((entry, recipe()), (dataclasses.replace(entry, words=None), load_recipe(None))):
+        found = ready_call(given, rules, tmp_path / "store")
+        assert (found.entry.audio, found.entry.words, found.notes) == (given.audio, given.words, ())
     silent = dataclasses.replace(entry, words=None)
     with pytest.raises(CallRefused) as refused:
         ready_call(silent, recipe(), tmp_path / "store")
     assert refused.value.code == "words-not-found"
-    assert ready_call(silent, load_recipe(None), tmp_path / "store") == Ready(silent, ())
 
 
 def test_a_mono_folder_becomes_a_store_with_both_roles(talk: Path, tmp_path: Path) -> None:
