@@ -30,6 +30,9 @@ def align(
         "pocketsphinx", help="What times the words: pocketsphinx, a folder or hub id of a CTC model, or none."
     ),
     language: str = typer.Option("en", help="Language of the words."),
+    agent: str = typer.Option(
+        "left", help="left, right or auto (guess): the agent's channel where the corpus names none."
+    ),
     agent_label: str | None = typer.Option(
         None, metavar="LABEL", help="The agent's name in captions and plain text that name their speakers."
     ),
@@ -52,6 +55,8 @@ def align(
     from inkplex_data.speech.align.batch import align_entries
     from inkplex_data.speech.align.transcribe import SpeechAligner
 
+    if agent not in {"left", "right", "auto"}:
+        raise UsageError(f"--agent takes left, right or auto (got {agent!r})")
     single = corpus.is_file() and corpus.suffix.lower() not in {".jsonl", ".json"}
     found = read_corpus(corpus.parent if single else corpus)
     entries = [
@@ -79,7 +84,15 @@ def align(
     failed, count = len(refused), len(refused)
     worker = SpeechAligner(model, retime=aligner, language=language)
     for done in align_entries(
-        entries, worker, root=found.root, out=out, redo=redo, agent=agent_label, text=text, refused=refused
+        entries,
+        worker,
+        root=found.root,
+        out=out,
+        redo=redo,
+        agent=agent_label,
+        side=agent,  # type: ignore[arg-type] # checked above
+        text=text,
+        refused=refused,
     ):
         count += 1
         failed += done.state == "failed"
@@ -169,25 +182,49 @@ def check_speech(
         "packaged:tiny.en", help="Whisper: packaged:tiny.en, a size such as medium, a file, folder or hub id."
     ),
     max_wer: float = typer.Option(0.75, min=0.0, help="Word error rate above which a call is not trusted."),
+    margin: float = typer.Option(
+        0.5,
+        min=0.0,
+        help="Nats by which another fact must be likelier than the text's; names need 3 or more.",
+    ),
+    agent_label: str | None = typer.Option(
+        None, metavar="LABEL", help="The agent's label or channel number in the transcripts."
+    ),
     json_output: bool = typer.Option(False, "--json", help="One JSON object a call."),
 ) -> None:
     """Compare the agent's audio with its text: word error rate, and facts that the audio does not say.
 
-    Lists names, numbers, amounts, dates and negations of the text that did not survive, with their times. Exits
-    with 1 when there is any, or a call above --max-wer.
+    Lists names, numbers, amounts, dates and negations of the text that did not survive, with their times, call by
+    call. Exits with 1 when there is any, a call above --max-wer, or one that cannot be read. A build does the same
+    with the recipe key check_speech, and masks or refuses such calls.
     """
+    from inkplex_data.errors import UsageError
     from inkplex_data.speech.align.check import check_corpus
 
-    bad = False
-    for found in check_corpus(corpus, model=model, max_wer=max_wer):
-        bad = bad or not found.passed
+    checked = bad = 0
+    for found in check_corpus(corpus, model=model, max_wer=max_wer, margin_nats=margin, agent=agent_label):
+        checked += 1
+        bad += not found.passed
         if json_output:
             typer.echo(json.dumps(found.as_json(), ensure_ascii=False))
             continue
-        typer.echo(f"{found.call_id}: word error rate {found.wer:.1%}, {len(found.problems)} problems")
+        rate = "not checked" if found.unreadable else f"word error rate {found.wer:.1%}"
+        if not found.unreadable:
+            rate += f", {_count(len(found.problems), 'problem')}"
+        typer.echo(f"{found.call_id}: {rate}")
         for problem in found.problems:
-            typer.echo(f"  [{problem.code}] {problem.item}: {problem.message}")
+            typer.echo(
+                f"  [{problem.code}] " + (f"{problem.item}: " if problem.item else "") + problem.message
+            )
+    if not checked:
+        raise UsageError("there is no call in it", where=str(corpus))
+    if not json_output:
+        typer.echo(f"{_count(checked, 'call')} checked, {bad} with problems")
     raise typer.Exit(1 if bad else 0)
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
 def _resolved(paths: tuple[Path, ...]) -> list[Path]:

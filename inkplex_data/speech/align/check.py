@@ -73,9 +73,16 @@ class SpeechCheck:
 
 
 def check_corpus(
-    path: Path, *, model: str = PACKAGED, max_wer: float = MAX_WER, margin_nats: float = MARGIN_NATS
+    path: Path,
+    *,
+    model: str = PACKAGED,
+    max_wer: float = MAX_WER,
+    margin_nats: float = MARGIN_NATS,
+    agent: str | None = None,
 ) -> Iterator[SpeechCheck]:
     """Check each call of a corpus; a call that cannot be read has its refusal as its only problem.
+
+    `agent` is the label of the agent in transcripts that do not say so themselves.
 
     Raises CorpusError where the corpus cannot be listed, CheckpointError where the model cannot be had.
     """
@@ -92,7 +99,7 @@ def check_corpus(
     for entry in found.entries:
         try:
             samples = channel_samples(agent_channel(entry))
-            words = target_words(entry, len(samples) * US_PER_S // RATE_HZ)
+            words = target_words(entry, len(samples) * US_PER_S // RATE_HZ, agent=agent)
             measured = measure(samples, words, scorer)
         except CallRefused as error:
             yield _refused(entry, error)
@@ -111,10 +118,10 @@ def _refused(entry: CallEntry, error: CallRefused) -> SpeechCheck:
     return SpeechCheck(entry.call_id, 0, float("nan"), [ProblemLog(entry.call_id).refuse(error)])
 
 
-def target_words(entry: CallEntry, duration_us: int) -> list[TimedWord]:
-    """The agent's words as the corpus gives them. Raises CallRefused."""
+def target_words(entry: CallEntry, duration_us: int, *, agent: str | None = None) -> list[TimedWord]:
+    """The agent's words as the corpus gives them; `agent` is its label there. Raises CallRefused."""
     log = ProblemLog(entry.call_id)
-    rule = SpeakerRule(agent_channel=entry.channels.agent if entry.channels is not None else 0)
+    rule = SpeakerRule(agent=agent, agent_channel=entry.channels.agent if entry.channels is not None else 0)
     words: list[TimedWord] = []
     if entry.words is not None:
         words, _ = load_words(entry.words, duration_us=duration_us, log=log, rule=rule)

@@ -79,7 +79,8 @@ SENTENCE_ENDS: Final = (".", "?", "!", ":")
 class Fact:
     """Word `index` of a text, and the `alternatives` to it: what stands there instead, empty where it is left out.
 
-    A name has none of its own: `names.alternatives` finds them in what was heard.
+    A name within a sentence has none of its own: `names.alternatives` finds them in what was heard. At the beginning
+    of one a recogniser expects other words than names, so that only common names are told apart there.
     """
 
     index: int
@@ -122,8 +123,10 @@ def _fact(index: int, word: str, units: list[str], *, initial: bool, following: 
         return Fact(index, "negation", ({"can't": "can", "won't": "will"}.get(last, last[:-3]),))
     if last in AUXILIARIES and not (set(following[:1]) & NEGATIONS):
         return Fact(index, "negation", ({"can": "can't", "will": "won't"}.get(last, f"{last}n't"),))
-    if capital and last and last not in TITLES and (not initial or last in COMMON):
-        return None if last == "i" or last.startswith("i'") else Fact(index, "name", ())
+    is_name = capital and last and last not in TITLES and last != "i" and not last.startswith("i'")
+    if is_name and (not initial or last in COMMON):
+        return Fact(index, "name", COMMON if initial else ())
+    return None
     return None
 
 

@@ -29,7 +29,6 @@ COMMON: Final = (
     "julia",
     "kevin",
     "laura",
-    "linda",
     "michael",
     "naomi",
     "oliver",
@@ -38,6 +37,7 @@ COMMON: Final = (
     "robert",
     "sarah",
     "simon",
+    "susan",
     "thomas",
     "william",
 )
@@ -46,19 +46,10 @@ MAX_RUN_WORDS: Final = 3
 MAX_RUNS: Final = 12
 
 
-def alternatives(names: Sequence[int], words: Sequence[str], heard: str) -> dict[int, tuple[str, ...]]:
-    """What each of the `names`, indices of `words`, could be instead, given the text `heard` on the same sound.
-
-    A name that was heard as it stands has no entry. `""` is among the alternatives where nothing was heard.
-    """
-    found: dict[int, tuple[str, ...]] = {}
-    for index, runs in heard_instead(words, heard).items():
-        if index not in names:
-            continue
-        name = " ".join(spoken(words[index]))
-        others = [other for other in dict.fromkeys([*runs, *COMMON]) if not sounds_alike(name, other)]
-        found[index] = tuple(others)
-    return found
+def alternatives(name: str, heard: Sequence[str]) -> tuple[str, ...]:
+    """What else a name that was not heard as it stands could be: what was `heard` instead, and common names."""
+    own = " ".join(spoken(name))
+    return tuple(other for other in dict.fromkeys([*heard, *COMMON]) if not sounds_alike(own, other))
 
 
 def heard_instead(words: Sequence[str], heard: str) -> dict[int, list[str]]:
@@ -89,8 +80,9 @@ def _runs(said: Sequence[str], low: int, high: int, centre: float) -> list[str]:
 
 
 def sounds_alike(a: str, b: str) -> bool:
-    """Whether two spellings have the same consonants in the same order: Brian and Bryan, north wind and Northwind."""
-    return _consonants(a) == _consonants(b)
+    """Whether two spellings have the same consonants, but for a d, t or s at the end: Brian and Bryan, Anna and "and"."""
+    short, long = sorted((_consonants(a), _consonants(b)), key=len)
+    return short == long or (bool(short) and long[:-1] == short and long[-1] in "dts")
 
 
 _SPELLINGS: Final = (

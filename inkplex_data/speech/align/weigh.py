@@ -6,15 +6,15 @@ text with another fact in its place clearly more likely, both spelled out by us 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.speech.align.facts import Kind, facts_of
-from inkplex_data.speech.align.names import alternatives
+from inkplex_data.speech.align.facts import Fact, Kind, facts_of
+from inkplex_data.speech.align.names import alternatives, heard_instead
 from inkplex_data.speech.align.spoken import spoken
 
 MARGIN_NATS: Final = 0.5
@@ -48,8 +48,8 @@ def weigh(words: Sequence[str], heard: str, features: Any, scorer: Scorer) -> li
     if not words or not scorer.fits(" ".join(plain)):
         return []
     facts = facts_of(words)
-    names = alternatives([fact.index for fact in facts if fact.kind == "name"], words, heard)
-    choices = [names.get(fact.index, ()) if fact.kind == "name" else fact.alternatives for fact in facts]
+    runs = heard_instead(words, heard)
+    choices = [_choices(fact, words, runs) for fact in facts]
     texts = [
         _with(plain, fact.index, other)
         for fact, others in zip(facts, choices, strict=True)
@@ -65,6 +65,14 @@ def weigh(words: Sequence[str], heard: str, features: Any, scorer: Scorer) -> li
             found.append(Weighed(fact.index, fact.kind, others[best], float(gains[place + best])))
             place += len(others)
     return found
+
+
+def _choices(fact: Fact, words: Sequence[str], heard: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
+    if fact.kind != "name":
+        return fact.alternatives
+    if fact.index not in heard:
+        return ()
+    return alternatives(words[fact.index], fact.alternatives or heard[fact.index])
 
 
 def lost(weighed: Sequence[Weighed], *, margin_nats: float = MARGIN_NATS) -> list[Weighed]:

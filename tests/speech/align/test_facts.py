@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inkplex_data.speech.align.check import edit_distance
 from inkplex_data.speech.align.facts import facts_of
 
 
@@ -20,7 +19,7 @@ def test_kinds_of_facts():
     assert found["date"] == {"Monday"}
     assert found["number"] == {"nine."}
     assert {"can't", "not"} <= found["negation"]
-    assert found["name"] == {"Anna"}
+    assert found["name"] == {"Anna", "Brian"}
 
 
 def test_alternatives_change_one_word_of_a_number():
@@ -38,9 +37,3 @@ def test_a_negation_may_be_lost_or_heard():
     assert alternatives["not"] == ("",)
     assert alternatives["in"] == ("not in", "no in")
     assert "at" not in alternatives
-
-
-def test_edit_distance_counts_changes():
-    assert edit_distance(["a", "b", "c"], ["a", "x", "c", "d"]) == 2
-    assert edit_distance([], ["a"]) == 1
-    assert edit_distance(["a", "b"], []) == 2
