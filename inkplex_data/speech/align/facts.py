@@ -124,9 +124,8 @@ def _fact(index: int, word: str, units: list[str], *, initial: bool, following: 
     if last in AUXILIARIES and not (set(following[:1]) & NEGATIONS):
         return Fact(index, "negation", ({"can": "can't", "will": "won't"}.get(last, f"{last}n't"),))
     is_name = capital and last and last not in TITLES and last != "i" and not last.startswith("i'")
-    if is_name and (not initial or last in COMMON):
-        return Fact(index, "name", COMMON if initial else ())
-    return None
+    is_name = is_name and (not initial or last in COMMON)
+    return Fact(index, "name", COMMON if initial else ()) if is_name else None
     return None
 
 

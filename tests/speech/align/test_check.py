@@ -89,7 +89,7 @@ def test_a_recipe_has_the_limits_of_the_check():
 def test_true_text_passes_and_each_kind_of_change_is_found(scorer: WhisperScorer, samples: np.ndarray):
     true = judge("a", timed(TEXT), measure(samples, timed(TEXT), scorer))
     assert true.passed
-    assert true.wer < 0.3
+    assert true.wer < 0.5
     for old, new, kind in (("seventy-five", "sixty-five", "amount"), ("due", "not due", "negation")):
         words = timed(TEXT.replace(old, new))
         found = judge("a", words, measure(samples, words, scorer)).problems
