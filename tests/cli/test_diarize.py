@@ -112,8 +112,37 @@ def test_one_failure_of_several_is_named(talk: Path, capsys: pytest.CaptureFixtu
     assert "broken.wav: [audio-unreadable]" in result.output
     assert run(silent, "-o", talk.parent / "out").exit_code == 1
     with pytest.raises(SystemExit) as ended:
-        main(["diarize", str(talk), str(silent), "-o", str(talk.parent), "--rttm", str(talk)])
+        main(["diarize", str(talk), str(silent), "-o", str(talk.parent / "out"), "--rttm", str(talk)])
     assert ended.value.code == 2 and "one recording" in capsys.readouterr().err
+
+
+def test_a_folder_keeps_its_names_and_no_recording_is_replaced(
+    talk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = talk.parent / "calls"
+    (folder / "may").mkdir(parents=True)
+    for name in ("a.wav", "may/a.wav"):
+        soundfile.write(folder / name, np.zeros(RATE_HZ, np.float32), RATE_HZ)
+    write_rttm(folder / "a.rttm", [SpeakerTurn(0, 900_000, "ann")], "a")
+    result = run(folder, "-o", talk.parent / "out", "--json")
+    assert result.exit_code == 1
+    assert [Path(json.loads(line)["audio"]) for line in result.output.splitlines()] == [
+        folder / "a.wav",
+        folder / "may" / "a.wav",
+    ]
+    (folder / "may" / "a.wav").unlink()
+    assert run(folder, "-o", talk.parent / "out", "--rttm", folder / "a.rttm").exit_code == 0
+    assert (talk.parent / "out" / "a.wav").is_file()
+    before = talk.read_bytes()
+    for arguments, told in (
+        ((talk, "-o", talk.parent), "would replace the recording"),
+        ((folder / "a.wav", talk.parent / "out" / "a.wav", "-o", talk.parent / "new"), "both be written"),
+        ((folder / "may", "-o", talk.parent / "new"), "no audio file"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["diarize", *map(str, arguments)])
+        assert ended.value.code == 2 and told in capsys.readouterr().err
+    assert talk.read_bytes() == before
 
 
 @pytest.mark.parametrize(
