@@ -73,6 +73,7 @@ class Loader:
         stores: Sequence[Store],
         order: Order,
         *,
+        own: Collection[Store] = (),
         memory: Memory,
         place: tuple[int, int],
         group: int | None,
@@ -81,10 +82,12 @@ class Loader:
         device: str | torch.device | None,
         plan_limit: int,
     ) -> None:
-        """See `make_loader`. `place` is (rank, world size)."""
+        """See `make_loader`. `own`: stores that nobody else reads, so that closing the loader closes them.
+        `place` is (rank, world size)."""
         import torch
 
         self._order, self._memory = order, memory
+        self._own = list(own)
         self._rank, self._world_size = place
         self._group = group or self._world_size
         self._workers, self._prefetch_bytes = workers, prefetch_bytes
@@ -180,6 +183,7 @@ class Loader:
         """
         epoch, consumed, pins = parse_state(state, self._order.state(), stores=len(self.stores))
         stores = [reopen(store, pinned) for store, pinned in zip(self.stores, pins, strict=True)]
+        self._own += [new for new, old in zip(stores, self.stores, strict=True) if new is not old]
         self._stop()
         if any(new is not old for new, old in zip(stores, self.stores, strict=True)):
             self._open(stores)
@@ -193,11 +197,14 @@ class Loader:
         return report
 
     def close(self) -> None:
-        """Stop reading ahead, give up the memory for it, and close the files that the stores left open."""
+        """Stop reading ahead, give up the memory for it, and close the stores that the loader opened itself.
+
+        A store that it was given may have other readers, whose files must stay open.
+        """
         self._stop()
         self._parallel.close()
         self._pool.clear()
-        for store in self.stores:
+        for store in self._own:
             store.close()
 
     def __enter__(self) -> Loader:

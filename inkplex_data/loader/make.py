@@ -84,6 +84,7 @@ def make_loader(
     return Loader(
         opened,
         order,
+        own=[store for store, one in zip(opened, many, strict=True) if store is not one],
         memory=memory,
         place=(rank, world_size),
         group=group,

@@ -121,7 +121,7 @@ class _Run:
             )
         self.done = found[0] if found is not None else 0
         self.saved: Checkpoint | None = found[1] if found is not None else None
-        self.store = self._open_store(store)
+        self.store = stack.enter_context(self._open_store(store))
         identity = store_identity(
             self.store, split=recipe.data.split, allow_untrained_codec=options.allow_untrained_codec
         )
@@ -179,13 +179,16 @@ class _Run:
                 result = self.updater.make(group)
                 self.done += 1
                 report = self.loader.report(reset=True)
+                seconds = time.perf_counter() - began
                 row = {
                     "update": self.done,
                     "pass": pass_,
                     **result.row(),
-                    "seconds": time.perf_counter() - began,
-                    "wait_fraction": report.wait_fraction,
-                    "bytes_per_s": report.bytes_per_s,
+                    "seconds": seconds,
+                    # Of the whole update: the loader's own report ends with the last batch it handed out, and
+                    # with one batch an update it would be nothing but waiting.
+                    "wait_fraction": min(report.wait_s / seconds, 1.0),
+                    "bytes_per_s": report.bytes_ / seconds,
                 }
                 if self.log is not None:
                     self.log.update(row)

@@ -145,6 +145,26 @@ def test_groups_are_shared_and_their_targets_known_before(store: Store, ranks: i
     assert found == whole
 
 
+def test_closing_leaves_the_files_of_a_shared_store_open(tmp_path: Path) -> None:
+    """A check on the panel reads the store that training is reading ahead from at the same time."""
+    made = make_store(tmp_path / "store")
+    shared = open_store(made.root)
+    reading = loader(shared)
+    iteration = iter(reading)
+    while next(iteration).states is None:
+        pass
+    handles = dict(shared.states(0)._handles)
+    with loader(shared, workers=2) as other:
+        assert len(list(other)) == SAMPLES
+    assert handles and shared.states(0)._handles == handles
+    with loader(made) as own:
+        list(own)
+        [opened] = own.stores
+        states = opened.states(0)
+        assert states._handles
+    assert not states._handles
+
+
 def test_a_group_that_is_left_early_is_refused(store: Store) -> None:
     groups = loader(store, group=4).groups()
     next(next(groups))
