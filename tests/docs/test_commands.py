@@ -57,7 +57,7 @@ def run(command: str, folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/how-to/read.md", "docs/how-to/scale.md", "docs/how-to/exchange.md", "docs/how-to/augment.md", "docs/how-to/recordings.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/how-to/read.md", "docs/how-to/scale.md", "docs/how-to/exchange.md", "docs/how-to/augment.md", "docs/how-to/recordings.md", "docs/how-to/check-speech.md"])
 def test_what_a_page_shows_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in commands(page):
         run(command, folder)
