@@ -21,7 +21,7 @@ class CheckSpeechConfig(Section):
         description="word error rate above which a call fails; tiny.en mishears up to 60% of clear speech",
     )
     margin: Annotated[float, Field(ge=0)] = Field(
-        0.5,
+        2.0,
         description="nats by which another number, amount, date or negation must be likelier than the text's; names need 3 or more",
     )
     on_failure: Literal["mask", "refuse", "report"] = Field(

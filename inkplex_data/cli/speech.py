@@ -216,7 +216,7 @@ def check_speech(
     ),
     max_wer: float = typer.Option(0.75, min=0.0, help="Word error rate above which a call is not trusted."),
     margin: float = typer.Option(
-        0.5,
+        2.0,
         min=0.0,
         help="Nats by which another fact must be likelier than the text's; names need 3 or more.",
     ),

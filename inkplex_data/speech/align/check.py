@@ -21,7 +21,7 @@ from inkplex_data.corpus.transcripts import SpeakerRule, Transcript, load_words,
 from inkplex_data.corpus.words import SPEAKER_MAIN, RawWord, TimedWord, repair_words
 from inkplex_data.errors import CallRefused, InkplexError
 from inkplex_data.problems import Problem, ProblemLog
-from inkplex_data.speech.align.batch import agent_channel, channel_samples
+from inkplex_data.speech.align.batch import agent_channel, channel_samples, needs_words
 from inkplex_data.speech.align.packing import RATE_HZ, pack
 from inkplex_data.speech.align.scorer import WhisperScorer
 from inkplex_data.speech.align.spoken import spoken
@@ -123,10 +123,12 @@ def target_words(entry: CallEntry, duration_us: int, *, agent: str | None = None
     log = ProblemLog(entry.call_id)
     rule = SpeakerRule(agent=agent, agent_channel=entry.channels.agent if entry.channels is not None else 0)
     words: list[TimedWord] = []
-    if entry.words is not None:
+    known = read_sidecar(entry.sidecar).words if entry.sidecar is not None else None
+    # As in a build, captions or plain text beside the audio do not displace the word times of a sidecar.
+    if entry.words is not None and not (known is not None and known.items and needs_words(entry.words)):
         words, _ = load_words(entry.words, duration_us=duration_us, log=log, rule=rule)
-    elif entry.sidecar is not None and (found := read_sidecar(entry.sidecar).words) is not None:
-        raw = [RawWord(w.text, w.start_s, w.end_s, w.speaker, w.confidence, "") for w in found.items]
+    elif entry.sidecar is not None and known is not None:
+        raw = [RawWord(w.text, w.start_s, w.end_s, w.speaker, w.confidence, "") for w in known.items]
         given = map_speakers(Transcript(raw, "sidecar", entry.sidecar), rule)
         words = repair_words(given.words, duration_us=duration_us, log=log)
     words = [word for word in words if word.speaker == SPEAKER_MAIN]
