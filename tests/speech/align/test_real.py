@@ -14,9 +14,11 @@ import torch
 
 from inkplex_data.audio.call import ChannelRef
 from inkplex_data.corpus.read import read_corpus
+from inkplex_data.speech.align.anchored import time_whole_text
 from inkplex_data.speech.align.batch import align_entries, channel_samples
 from inkplex_data.speech.align.filters import inside_us
 from inkplex_data.speech.align.transcribe import SpeechAligner
+from inkplex_data.speech.align.vad import speech_intervals
 from inkplex_data.speech.align.weights import PACKAGED
 from tests.conftest import ROOT
 
@@ -92,3 +94,22 @@ def test_a_real_call_has_no_words_in_its_silence(real_data: Path, aligner: Speec
     assert "watching" not in own
     matched = difflib.SequenceMatcher(None, within, own, autojunk=False).get_matching_blocks()
     assert sum(block.size for block in matched) / len(within) >= 0.8
+
+
+@pytest.mark.slow
+def test_the_text_of_a_real_call_is_timed_and_what_nobody_said_is_found_out(
+    real_data: Path, aligner: SpeechAligner
+):
+    """The given words hold phrases that were invented in silence: as plain text, they have no place in the call."""
+    samples = channel_samples(ChannelRef(real_data / "calls" / "Auto_Repairs_40_UTC_agent.wav"))
+    given = json.loads((real_data / "calls" / "Auto_Repairs_40_UTC_agent.json").read_text())["alignments"]
+    text = [word for word, _, _ in given]
+    found = time_whole_text(samples, text, ["SPEAKER_MAIN"] * len(text), aligner)
+    lost = " ".join(text[index] for run in found.lost for index in run)
+    assert lost.count("Thank you for watching.") == 2 and "Thank you. Thank you. Thank you." in lost
+    assert len(found.words) >= 0.9 * len(text)
+    speech = speech_intervals(samples)
+    for word in found.words:
+        assert 2 * inside_us(word.start_us, word.end_us, speech) >= word.end_us - word.start_us
+    missing = {index for run in found.lost for index in run}
+    assert [word.text for word in found.words] == [word for n, word in enumerate(text) if n not in missing]
