@@ -34,14 +34,18 @@ class PanelChecks:
         seed: int,
         window_frames: int | None,
         workers: int,
+        resumed: bool,
     ) -> None:
-        """Raises CheckpointError for a panel whose calls the store lacks, ConfigError where none can be drawn."""
+        """resumed: whether the run goes on from a checkpoint, with the panel that it began with; what a run that
+        never came to a checkpoint has left is replaced.
+
+        Raises CheckpointError for a panel whose calls the store lacks, ConfigError where none can be drawn."""
         self.config, self.seed = config, seed
         self._store, self._ranks = store, ranks
         self._window_frames, self._workers = window_frames, workers
         self._baseline: pl.DataFrame | None = None
         path = run / PANEL_FILE
-        if path.is_file():
+        if resumed and path.is_file():
             self.panel = read_panel(path)
             if lacking := [call for call in self.panel.calls if call not in store]:
                 raise CheckpointError(

@@ -237,7 +237,7 @@ class _Run:
             selected = self._selected()
             self._write_selected(selected)
             spare = () if selected is None else (selected.update,)
-            self.folder.prune(self.recipe.checkpoints.keep, spare=spare)
+            self.folder.prune(self.recipe.checkpoints.keep, spare=spare, upto=self.done)
         self.ranks.wait()
 
     def _selected(self) -> Check | None:
@@ -311,6 +311,7 @@ class _Run:
             seed=self.recipe.seed,
             window_frames=self.recipe.data.window_frames,
             workers=self.options.workers,
+            resumed=self.saved is not None,
         )
 
     def _introduce(self, identity: StoreIdentity, speech: SpeechModel) -> None:

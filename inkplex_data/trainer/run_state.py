@@ -173,9 +173,11 @@ class CheckpointFolder:
     def load_latest(self, compatibility: dict[str, Any] | None = None) -> tuple[int, Checkpoint] | None:
         """(update, checkpoint) of the newest that can be read, None where there is none.
 
-        A damaged file is passed over with a warning. Raises CheckpointError for one that does not fit.
+        A damaged file is passed over with a warning. Raises CheckpointError for one that does not fit, and
+        where all are damaged: a run that holds work is never begun anew unasked.
         """
-        for update in reversed(self.updates()):
+        updates = self.updates()
+        for update in reversed(updates):
             try:
                 checkpoint = load_checkpoint(self.path(update))
             except CheckpointError as error:
@@ -185,6 +187,12 @@ class CheckpointFolder:
                 check_compatibility(checkpoint.compatibility, compatibility, where=str(self.path(update)))
             checkpoint.profile = self.profile(checkpoint.profile)
             return update, checkpoint
+        if updates:
+            raise CheckpointError(
+                f"none of its {len(updates)} checkpoints can be read",
+                where=str(self.folder),
+                next_step="restore one of them from a copy, or start the run in another folder",
+            )
         return None
 
     def profile(self, otherwise: dict[str, Any]) -> dict[str, Any]:
@@ -194,9 +202,13 @@ class CheckpointFolder:
                 return read_profile(self.path(update), otherwise)
         return otherwise
 
-    def prune(self, keep: int, *, spare: tuple[int, ...] = ()) -> None:
-        """Remove all but the newest `keep` checkpoints and those in `spare`, with their sidecars."""
-        for update in self.updates()[: -keep or None]:
+    def prune(self, keep: int, *, spare: tuple[int, ...] = (), upto: int | None = None) -> None:
+        """Remove all but the newest `keep` checkpoints and those in `spare`, with their sidecars.
+
+        upto: later updates neither count nor go: a run that stands at `upto` has passed them over as damaged.
+        """
+        updates = [update for update in self.updates() if upto is None or update <= upto]
+        for update in updates[: -keep or None]:
             if update not in spare:
                 meta_path(self.path(update)).unlink(missing_ok=True)
                 self.path(update).unlink(missing_ok=True)

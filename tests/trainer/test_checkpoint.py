@@ -186,6 +186,10 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path: Path, caplog: pyte
     assert "passing over a checkpoint" in caplog.text
     with pytest.raises(CheckpointError, match="this run has"):
         folder.load_latest({**FIELDS, "model": "other"})
+    for damaged in (1, 2):
+        folder.path(damaged).write_bytes(b"")
+    with pytest.raises(CheckpointError, match="none of its 3 checkpoints can be read"):
+        folder.load_latest()
 
 
 def test_pruning_keeps_the_newest_and_the_spared(tmp_path: Path) -> None:
@@ -195,6 +199,10 @@ def test_pruning_keeps_the_newest_and_the_spared(tmp_path: Path) -> None:
     folder.prune(2, spare=(2,))
     assert folder.updates() == [2, 10, 1_000_000]
     assert len(list(tmp_path.iterdir())) == 6
+    # A run that stands at update 2 has passed over what comes later: it is no newer checkpoint of it.
+    folder.save(1, example())
+    folder.prune(1, upto=2)
+    assert folder.updates() == [2, 10, 1_000_000]
     folder.prune(0)
     assert folder.updates() == []
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +27,36 @@ from inkplex_data.trainer.ranks import Ranks
 from inkplex_data.trainer.schedule import make_optimizer
 from inkplex_data.trainer.teacher import teacher_forced
 from inkplex_data.trainer.update import Updater
+from tests.conftest import ROOT
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import add_tasks, make_task_store
 
 CHECKS = {"tasks": 3, "every_updates": 4, "resamples": 200}
 MEASURED = ("seconds", "wait_fraction", "bytes_per_s")
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from inkplex_data.trainer import checkpoint
+from inkplex_data.trainer.loop import RunOptions, train
+from inkplex_data.trainer.train_config import TrainRecipe
+
+torch.set_num_threads(1)
+write, saves = checkpoint.save_file, []
+
+def write_half(tensors, path, metadata):
+    saves.append(path)
+    if len(saves) == 2:
+        path.write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(tensors, path, metadata)
+
+checkpoint.save_file = write_half
+recipe, store, run = sys.argv[1:]
+options = RunOptions(device="cpu", workers=0, allow_untrained_codec=True, tensorboard=False)
+train(TrainRecipe.model_validate_json(recipe), store, Path(run), options)
+"""
+"""Trains, and is killed when half of its second checkpoint is written."""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +87,8 @@ def test_a_run_leaves_what_it_should(whole: RunSummary) -> None:
     assert [row["update"] for row in found] == [1, 2, 3, 4, 5, 6]
     assert [row["calls"] for row in found] == [3, 3, 2, 3, 3, 2]
     assert [row["pass"] for row in found] == [1, 1, 1, 2, 2, 2]
+    for line in (whole.run / "metrics.jsonl").read_text().splitlines():
+        assert 0 < json.loads(line)["wait_fraction"] < 1  # of the whole update, computing included
     # OneCycle, and readers that start silent and grow.
     assert found[0]["read_strength"] == [0, 0, 0, 0] and min(found[-1]["read_strength"]) > 0
     assert [row["update"] for row in rows(whole.run, "checks.jsonl")] == [4, 6]
@@ -103,13 +134,45 @@ def test_what_came_after_the_last_checkpoint_is_done_again(
     assert rows(resumed.run) == rows(whole.run)
 
 
-def test_a_damaged_checkpoint_is_passed_over(whole: RunSummary, task_store: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_damaged_checkpoint_is_passed_over(
+    whole: RunSummary, task_store: Path, tmp_path: Path, keep: int
+) -> None:
     run = tmp_path / "run"
     shutil.copytree(whole.run, run)
     newest = run / "checkpoints" / "update-000006.safetensors"
     newest.write_bytes(newest.read_bytes()[:-40])
-    resumed = train(small_recipe(checks=CHECKS), task_store, run, options(resume=True))
+    recipe = small_recipe(checks=CHECKS, checkpoints={"every_updates": 2, "keep": keep})
+    # Stopped between: what it saves is not pruned in favour of the damaged one.
+    train(recipe, task_store, run, options(resume=True, stop_after=5))
+    assert (run / "checkpoints" / "update-000005.safetensors").is_file()
+    resumed = train(recipe, task_store, run, options(resume=True))
     assert rows(resumed.run) == rows(whole.run)
+
+
+def test_a_kill_during_a_save_costs_only_time(whole: RunSummary, task_store: Path, tmp_path: Path) -> None:
+    """SIGKILL while the second checkpoint is being written: the first loads, and the losses are the same."""
+    recipe, run = small_recipe(checks=CHECKS), tmp_path / "run"
+    arguments = [recipe.model_dump_json(), str(task_store), str(run)]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in (run / "checkpoints").glob("update-*.safetensors")] == [
+        "update-000002.safetensors"
+    ]
+    resumed = train(recipe, task_store, run, options(resume=True))
+    assert rows(resumed.run) == rows(whole.run)
+    assert rows(resumed.run, "checks.jsonl") == rows(whole.run, "checks.jsonl")
+
+
+def test_a_run_without_a_checkpoint_begins_with_its_own_panel(task_store: Path, tmp_path: Path) -> None:
+    """A run that was broken off before its first checkpoint leaves a panel behind, perhaps of other settings."""
+    run = tmp_path / "run"
+    train(small_recipe(checks=CHECKS), task_store, run, options(stop_after=1))
+    shutil.rmtree(run / "checkpoints")
+    train(small_recipe(checks={**CHECKS, "tasks": 2}), task_store, run, options(stop_after=1))
+    assert len(json.loads((run / "panel.json").read_text())["calls"]) == 2
 
 
 def test_resuming_needs_the_same_recipe_and_asks_for_consent(whole: RunSummary, task_store: Path) -> None:
