@@ -168,3 +168,18 @@ def test_a_check_that_cannot_be_made_is_a_fault_of_the_recipe(overrides: dict[st
     with pytest.raises(ConfigError) as stopped:
         load_recipe(None, {"check_speech": {}, **overrides})
     assert said in str(stopped.value)
+
+
+@pytest.mark.slow
+def test_workers_and_the_order_of_calls_decide_nothing(corpus: Path, tmp_path: Path):
+    results = []
+    for name, order, workers in (("one", ("bad", "good"), 1), ("two", ("good", "bad"), 2)):
+        manifest = corpus / f"{name}.jsonl"
+        manifest.write_text("".join(json.dumps({"id": call, "path": f"{call}.wav"}) + "\n" for call in order))
+        summary = build_store(manifest, tmp_path / name, recipe=recipe_with(), workers=workers)
+        assert summary.exit_code == 0, summary.text()
+        with open_store(tmp_path / name) as opened:
+            problems = opened.problems().sort("call_id", "code", "item").collect()
+            results.append((problems.rows(), [opened.call(call).mask.tolist() for call in ("bad", "good")]))
+    assert results[0] == results[1]
+    assert any("speech-masked" in row for row in results[0][0])
