@@ -122,7 +122,7 @@ def evaluate(
     seconds: float = typer.Option(20.0, help="With --generate: length of the free window."),
     limit: int | None = typer.Option(None, min=1, help="With --generate: at most so many calls."),
     codec: str | None = typer.Option(None, help="With --generate: where the codec's weights lie now."),
-    seed: int = typer.Option(0, help="Of the bootstrap and of generation."),
+    seed: int = typer.Option(0, min=0, help="Of the bootstrap and of generation."),
     resamples: int = typer.Option(10_000, min=1, help="Draws of the bootstrap over families."),
     model: str | None = _WEIGHTS,
     device: str = _DEVICE,
@@ -195,12 +195,15 @@ def evaluate(
             "untrained_codec": trained.store.codec_untrained,
         }
     folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
-    evaluation.write_evaluation(folder, found, about=about, generations=said)
+    body = evaluation.write_evaluation(folder, found, about=about, generations=said)
     if json_output:
-        typer.echo(json.dumps({**about, "summary": found.summary.to_dicts(), "twins": found.twin_summary}))
+        typer.echo(json.dumps(body))
     else:
         typer.echo(f"{trained.path} on {opened.root}, split {split}")
         typer.echo(found.text())
+        for name, count in zip(memories, counts, strict=True):
+            if not count:
+                typer.echo(f"no call here has {name} memory, so it is not scored")
         if said is not None:
             from inkplex_data.trainer.generate import generations_text
 
@@ -220,14 +223,19 @@ def generate(
         None, help="none (the baseline), own or wrong; may be repeated. none and own by default."
     ),
     seconds: float = typer.Option(20.0, help="Length of the free window."),
-    seed: int = typer.Option(0, help="Of the draws; each call has the same ones under every memory."),
+    seed: int = typer.Option(0, min=0, help="Of the draws; each call has the same ones under every memory."),
     force_cue: bool = typer.Option(
         False, "--force-cue", help="Also force the end-of-padding frame before the response."
     ),
-    text_temperature: float = typer.Option(0.7, help="0 is greedy."),
-    text_top_k: int = typer.Option(25, help="0 keeps all."),
-    audio_temperature: float = typer.Option(0.8, help="0 is greedy."),
-    audio_top_k: int = typer.Option(250, help="0 keeps all."),
+    text_temperature: float = typer.Option(0.7, min=0, help="0 is greedy."),
+    text_top_k: int = typer.Option(25, min=0, help="0 keeps all."),
+    audio_temperature: float = typer.Option(0.8, min=0, help="0 is greedy."),
+    audio_top_k: int = typer.Option(250, min=0, help="0 keeps all."),
+    exact_ring: bool = typer.Option(
+        False,
+        "--exact-ring",
+        help="Let attention see what training shows it, one frame more than the released ring does.",
+    ),
     codec: str | None = typer.Option(None, help="Where the codec's weights lie now."),
     audio: bool = typer.Option(True, help="Decode to WAV; else only the JSON files are written."),
     model: str | None = _WEIGHTS,
@@ -255,6 +263,7 @@ def generate(
         seed=seed,
         sampling=Sampling(text_temperature, text_top_k, audio_temperature, audio_top_k),
         cue="forced" if force_cue else "free",
+        ring="exact" if exact_ring else "released",
     )
     with open_store(store) as opened:
         if call:

@@ -14,11 +14,13 @@ from typing import Any
 import polars as pl
 
 from inkplex_data.atomic import replacing
+from inkplex_data.errors import UsageError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.bootstrap import RESAMPLES
+from inkplex_data.trainer.generate import summarise_generations
 from inkplex_data.trainer.run_files import TrainedModel
 from inkplex_data.trainer.scores import MEMORIES, summarise, summary_text
-from inkplex_data.trainer.scoring import score_calls
+from inkplex_data.trainer.scoring import scorable, score_calls
 from inkplex_data.trainer.twin_scores import score_twins, summarise_twins
 
 SCHEMA = "inkplex/evaluation@1"
@@ -60,7 +62,22 @@ def evaluate(
     workers: int = 1,
     advance: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """Score every call of a split, or `calls` of it, and its twins. Raises UsageError for unknown calls."""
+    """Score every call of a split, or `calls` of it, and its twins.
+
+    Raises UsageError for calls that are not in the split, and where none can be scored.
+    """
+    if calls is not None and (lacking := sorted(set(calls) - set(scorable(store, split, "none")))):
+        raise UsageError(
+            f"{len(lacking)} calls are not in split {split!r}: {', '.join(map(repr, lacking[:5]))}",
+            where=store.root,
+        )
+    if not any(scorable(store, split, memory, calls) for memory in memories):
+        raise UsageError(
+            f"no call of split {split!r} can be scored with {' or '.join(memories)} memory",
+            where=store.root,
+            next_step="own memory needs a recording with states; wrong memory also a partner, which validation "
+            "and test calls have",
+        )
     scores = score_calls(
         trained.model,
         store,
@@ -82,8 +99,9 @@ def evaluate(
 
 def write_evaluation(
     out: Path, found: Evaluation, *, about: dict[str, Any], generations: pl.DataFrame | None = None
-) -> None:
-    """Write tables as Parquet and everything small as JSON. `about`: what was evaluated, as JSON values."""
+) -> dict[str, Any]:
+    """Write tables as Parquet and everything small as JSON, which is returned. `about`: what was evaluated, as
+    JSON values."""
     out.mkdir(parents=True, exist_ok=True)
     tables = {"scores": found.scores, "summary": found.summary, "twins": found.twins}
     if generations is not None:
@@ -97,5 +115,8 @@ def write_evaluation(
         "summary": found.summary.to_dicts(),
         "twins": found.twin_summary,
     }
+    if generations is not None:
+        body["generations"] = summarise_generations(generations)
     with replacing(out / "evaluation.json") as file:
         file.write((json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode())
+    return body

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -38,6 +38,7 @@ from inkplex_data.trainer.replay import (
     replay,
 )
 from inkplex_data.trainer.run_files import TrainedModel
+from inkplex_data.trainer.scores import aligned
 from inkplex_data.trainer.spoken import has_pieces, repeated_phrases
 
 if TYPE_CHECKING:
@@ -231,33 +232,83 @@ def measure_generations(
     return pl.DataFrame(rows, schema=GENERATIONS), refused
 
 
-def generations_text(table: pl.DataFrame) -> str:
-    """What generations are like, one line for each memory, beside the scripted responses."""
-    lines = ["free generation   calls  empty  words/call  repeats  onset delay    speech"]
-    for memory in ("none", "own", "wrong"):
+def summarise_generations(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """One JSON object for each memory, and one for what the calls themselves say there (`scripted`).
+
+    `empty` is a share; words, repeated phrases, speech, pauses, gaps and overlaps are means of a call;
+    the onset delay is the median of the calls that have one. Seconds; None where nothing is known.
+    """
+    found = []
+    for memory, name in NAMES.items():
         rows = table.filter(pl.col("memory") == memory)
         if rows.height:
-            lines.append(_line(NAMES[memory], rows, "words", "onset_delay_us"))
+            found.append(
+                {
+                    "name": name,
+                    "memory": memory,
+                    "calls": rows.height,
+                    "empty": _mean(rows["empty"].cast(pl.Float64)),
+                    "words": _mean(rows["words"]),
+                    "repeated_phrases": _mean(rows["repeated_phrases"]),
+                    "onset_delay_s": _seconds(rows["onset_delay_us"].median()),
+                    **{
+                        f"{kind}_s": _seconds(_mean(rows[f"{kind}_us"]))
+                        for kind in ("agent_speech", "pause", "gap", "overlap")
+                    },
+                }
+            )
     if table.height:
         once = table.unique("call_id", keep="first")
-        lines.append(_line("scripted", once, "scripted_words", "scripted_onset_delay_us"))
-    return "\n".join(lines)
+        found.append(
+            {
+                "name": "scripted",
+                "memory": None,
+                "calls": once.height,
+                "empty": _mean((once["scripted_words"] == 0).cast(pl.Float64)),
+                "words": _mean(once["scripted_words"]),
+                "repeated_phrases": None,
+                "onset_delay_s": _seconds(once["scripted_onset_delay_us"].median()),
+                **{f"{kind}_s": None for kind in ("agent_speech", "pause", "gap", "overlap")},
+            }
+        )
+    return found
 
 
-def _line(name: str, rows: pl.DataFrame, words: str, onset: str) -> str:
-    said = rows[words].to_numpy()
-    delays_us = rows[onset].drop_nulls().to_numpy()
-    generated = words == "words"
-    empty = rows["empty"].to_numpy() if generated else said == 0
-    cells = [
-        f"{rows.height:5}",
-        f"{empty.mean():6.0%}",
-        f"{said.mean():10.1f}",
-        f"{rows['repeated_phrases'].to_numpy().sum():7}" if generated else f"{'':7}",
-        f"{np.median(delays_us) / US_PER_S:9.2f} s" if len(delays_us) else f"{'–':>11}",
-        f"{rows['agent_speech_us'].to_numpy().mean() / US_PER_S:8.1f} s" if generated else "",
-    ]
-    return f"{name:16}  " + "  ".join(cells).rstrip()
+def generations_text(table: pl.DataFrame) -> str:
+    """What generations are like, one line for each memory, beside the scripted responses."""
+    head = (
+        "free generation",
+        "calls",
+        "empty",
+        "words",
+        "repeats",
+        "onset delay",
+        "speech",
+        "pauses",
+        "gaps",
+    )
+    lines: list[tuple[str, ...]] = [(*head, "overlaps")]
+    for row in summarise_generations(table):
+        lengths = ("onset_delay_s", "agent_speech_s", "pause_s", "gap_s", "overlap_s")
+        lines.append(
+            (
+                row["name"],
+                f"{row['calls']}",
+                f"{row['empty']:.0%}",
+                f"{row['words']:.1f}",
+                "–" if row["repeated_phrases"] is None else f"{row['repeated_phrases']:.1f}",
+                *("–" if row[name] is None else f"{row[name]:.2f} s" for name in lengths),
+            )
+        )
+    return aligned(lines)
+
+
+def _mean(values: pl.Series) -> float:
+    return float(values.to_numpy().mean())
+
+
+def _seconds(us: Any) -> float | None:
+    return None if us is None else float(us) / US_PER_S
 
 
 def _turn_end_us(caller: pl.DataFrame, free_us: int) -> int | None:

@@ -7,18 +7,26 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from inkplex_data.errors import UsageError
+
 
 @dataclass(frozen=True)
 class Sampling:
     """How text and audio ids are drawn; the released generator's defaults (seeds/000, section 7).
 
-    A temperature of 0 is greedy. A top-k of 0 keeps every id.
+    A temperature of 0 is greedy. A top-k of 0 keeps every id. Raises UsageError for other numbers below 0, and
+    for temperatures that are not finite.
     """
 
     text_temperature: float = 0.7
     text_top_k: int = 25
     audio_temperature: float = 0.8
     audio_top_k: int = 250
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value < float("inf"):
+                raise UsageError(f"{name} must be 0 or more, got {value}")
 
 
 GREEDY = Sampling(text_temperature=0.0, audio_temperature=0.0)

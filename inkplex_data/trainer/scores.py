@@ -50,7 +50,8 @@ SUMMARY: dict[str, pl.DataType] = {
     "wrong_minus_own_lower": pl.Float64(),
     "families": pl.Int64(),
 }
-"""Mean losses in nats per target, and differences with their one-sided 95% lower bounds."""
+"""Mean losses in nats per target, and differences with their one-sided 95% lower bounds. All of a row are of calls
+that were scored with their own memory, if any were."""
 
 
 def score_rows(
@@ -100,6 +101,9 @@ def compare(
 def summarise(scores: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> pl.DataFrame:
     """`SUMMARY`, one row for each measure; columns of memories that were not scored are null."""
     rows = []
+    own_calls = scores.filter(pl.col("memory") == "own")["call_id"].unique()
+    if len(own_calls):  # Calls without a memory would make the baseline one of other calls.
+        scores = scores.filter(pl.col("call_id").is_in(own_calls.to_list()))
     for measure, parts in MEASURES.items():
         own = compare(scores, measure, "none", "own", resamples=resamples, seed=seed)
         wrong = compare(scores, measure, "wrong", "own", resamples=resamples, seed=seed)
@@ -137,7 +141,12 @@ def summary_text(summary: pl.DataFrame) -> str:
                 _bounded(row["wrong_minus_own"], row["wrong_minus_own_lower"]),
             )
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return aligned(lines)
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as text: the first column to the left, the others to the right."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
             cell.ljust(width) if column == 0 else cell.rjust(width)

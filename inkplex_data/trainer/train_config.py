@@ -25,6 +25,8 @@ from inkplex_data.trainer.selection import VOICE_MARGIN_NATS
 
 Positive = Annotated[int, Field(ge=1)]
 Weight = Annotated[float, Field(ge=0, lt=float("inf"))]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""What both torch and numpy take."""
 SEEDED = "seeded:"
 
 
@@ -75,8 +77,9 @@ class ModelConfig(Section):
     @field_validator("weights")
     @classmethod
     def _seed_is_a_number(cls, weights: str) -> str:
-        if weights.startswith(SEEDED) and not weights.removeprefix(SEEDED).isdecimal():
-            raise ValueError(f"a seeded model is {SEEDED}NUMBER")
+        seed = weights.removeprefix(SEEDED) if weights.startswith(SEEDED) else "0"
+        if not (seed.isascii() and seed.isdecimal() and len(seed) < 20 and int(seed) < 2**63):
+            raise ValueError(f"a seeded model is {SEEDED}NUMBER, a number below 2⁶³")
         return weights
 
     @model_validator(mode="after")
@@ -119,6 +122,12 @@ class ObjectiveConfig(Section):
         if preset not in PRESETS:
             raise ValueError(f"one of {', '.join(PRESETS)}")
         return preset
+
+    @model_validator(mode="after")
+    def _something_to_learn(self) -> ObjectiveConfig:
+        if not any(self.make().by_part()):
+            raise ValueError("every weight is 0, so that nothing would be learned")
+        return self
 
     def make(self) -> ObjectiveWeights:
         return objective_weights(self.preset, caller=self.caller, **self.weights)
@@ -190,7 +199,7 @@ class TrainRecipe(Section):
         default=ChecksConfig(), description="null checks nothing and selects nothing"
     )
     checkpoints: CheckpointsConfig = CheckpointsConfig()
-    seed: int = Field(
+    seed: Seed = Field(
         default=0, description="of the order of calls, the readers' first weights, panel and bootstrap"
     )
 

@@ -94,6 +94,7 @@ def test_evaluate_writes_tables_and_prints_them(trained: Path) -> None:
     assert said["memory"].to_list() == ["none", "own"]
     about = json.loads((trained / "evaluation" / "evaluation.json").read_text())
     assert about["update"] == 4 and about["untrained_codec"] and about["untrained_model"]
+    assert [row["name"] for row in about["generations"]] == ["baseline", "trained", "scripted"]
 
 
 def test_the_panel_is_the_run_s(trained: Path) -> None:
@@ -115,7 +116,7 @@ def test_the_panel_is_the_run_s(trained: Path) -> None:
 def test_generate_writes_stereo_and_text(trained: Path) -> None:
     code, output = invoke(
         "generate", trained / "run", trained / "store", "-o", trained / "said", "--call", "call-005",
-        "--seconds", 0.8, "--device", "cpu", "--seed", 3,
+        "--seconds", 0.8, "--device", "cpu", "--seed", 3, "--exact-ring",
     )  # fmt: skip
     assert code == 0
     folder = trained / "said" / "call-005"
@@ -131,6 +132,7 @@ def test_generate_writes_stereo_and_text(trained: Path) -> None:
     np.testing.assert_array_equal(sound[:, 1], baseline[:, 1])  # the caller, right, is the same for both
     document = json.loads((folder / "trained.json").read_text())
     assert document["memory"] == "own" and document["options"]["seed"] == 3
+    assert document["options"]["ring"] == "exact"
     assert document["free_from_s"] == pytest.approx(free * 0.08)
     assert document["ends_s"] == pytest.approx((free + 10) * 0.08)
     assert len(document["text_ids"]) == 10
@@ -153,5 +155,9 @@ def test_another_codec_or_no_run_is_refused(trained: Path, tmp_path: Path) -> No
     make_task_store(tmp_path / "store", train=2, validation=2)
     with pytest.raises(CheckpointError, match="codec"):
         invoke("evaluate", trained / "run", tmp_path / "store")
+    with pytest.raises(UsageError, match="1 calls are not in split 'validation': 'call-000'"):
+        invoke("evaluate", trained / "run", trained / "store", "--call", "call-000")
+    with pytest.raises(UsageError, match="can be scored with wrong memory"):
+        invoke("evaluate", trained / "run", trained / "store", "--split", "train", "--memory", "wrong")
     with pytest.raises(UsageError, match="none, own or wrong"):
         invoke("evaluate", trained / "run", trained / "store", "--memory", "mine")

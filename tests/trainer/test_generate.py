@@ -6,12 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from inkplex_data.speech.codec import load_codec
 from inkplex_data.store.format import PAD
 from inkplex_data.store.reader import Store, open_store
-from inkplex_data.trainer.generate import Generation, Generator, generations_text, measure_generations
+from inkplex_data.trainer.generate import (
+    Generation,
+    Generator,
+    generations_text,
+    measure_generations,
+    summarise_generations,
+)
 from inkplex_data.trainer.loop import RunOptions, train
 from inkplex_data.trainer.render import decode_stereo, silence_codes, store_codec
 from inkplex_data.trainer.replay import Replayed, ReplayOptions, plan_replay
@@ -77,6 +84,14 @@ def test_generating_the_same_call_twice_says_the_same(generator: Generator) -> N
     assert not refused and table.height == 6
     assert again.row(0) == table.row(4)
     assert len(generations_text(table).splitlines()) == 5
+    *_, scripted = summary = summarise_generations(table)
+    assert [row["name"] for row in summary] == ["baseline", "trained", "wrong-memory", "scripted"]
+    assert summary[0]["calls"] == scripted["calls"] == 2
+    assert (scripted["empty"], scripted["words"]) == (0, 1)
+    assert scripted["onset_delay_s"] == pytest.approx(RESPONSE * 0.08 - 0.8)
+    own = table.filter(pl.col("memory") == "own")
+    assert summary[1]["words"] == own["words"].mean()
+    assert summary[1]["overlap_s"] == pytest.approx(own["overlap_us"].to_numpy().mean() / 1e6)
 
 
 def test_a_call_without_memory_is_named(generator: Generator) -> None:

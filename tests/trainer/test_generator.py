@@ -182,6 +182,9 @@ def test_sampling_keeps_to_the_top_k_in_proportion() -> None:
 
 def test_defaults_are_the_released_sampling() -> None:
     assert Sampling() == Sampling(0.7, 25, 0.8, 250)
+    for wrong in ({"text_temperature": float("nan")}, {"audio_temperature": -0.1}, {"text_top_k": -1}):
+        with pytest.raises(UsageError, match="0 or more"):
+            Sampling(**wrong)
 
 
 def test_what_cannot_be_generated_is_refused() -> None:

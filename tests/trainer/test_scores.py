@@ -61,6 +61,14 @@ def test_the_summary_has_every_measure_and_reads_as_a_table() -> None:
     assert lines[1].split() == ["first", "piece", "4", "3.5000", "1.0000", "–", "+2.5000", "(+2.0000)", "–"]
 
 
+def test_means_of_a_row_are_of_the_same_calls() -> None:
+    """A call without a memory is scored without one, and stays out of the comparison."""
+    scores = made_scores({("a1", "none"): 3, ("a1", "own"): 1, ("b1", "none"): 100})
+    row = summarise(scores, resamples=10).row(0, named=True)
+    assert (row["baseline"], row["own"], row["baseline_minus_own"], row["targets"]) == (3.0, 1.0, 2.0, 2)
+    assert summarise(scores.filter(pl.col("memory") == "none"), resamples=10)["baseline"][0] == 51.5
+
+
 def test_every_part_is_in_a_measure() -> None:
     assert {part for parts in MEASURES.values() for part in parts} == set(PARTS)
 

@@ -61,6 +61,20 @@ def test_sizes_are_checked_before_anything_is_read(sizes: dict[str, int] | None,
         small_recipe(model__sizes=sizes)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seed": -1},
+        {"seed": 2**63},
+        {"model__weights": "seeded:99999999999999999999"},
+        {"objective__weights": dict.fromkeys(("first_piece", "later_piece", "pad", "epad", "semantic", "acoustic"), 0)},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_run_is_refused_before_it_runs(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"greater than|less than|seeded:NUMBER|nothing would be learned"):
+        small_recipe(**wrong)
+
+
 def test_weights_of_other_sizes_say_theirs() -> None:
     assert small_recipe(model__weights="folder", model__sizes=None).model.architecture(text_card=7) == (
         PersonaPlexConfig()
