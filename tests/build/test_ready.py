@@ -198,6 +198,7 @@ def test_a_mono_folder_becomes_a_store_with_both_roles(talk: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_the_mono_folder_in_one_build_and_trained_on(real_data: Path, tmp_path: Path) -> None:
     """Real recordings of one and more voices: every one is published, its streams are constructed, its agent has words."""
     store_path = tmp_path / "store"
