@@ -22,8 +22,13 @@ log = logging.getLogger(__name__)
 _PORTABLE = 1
 """cudaHostRegisterPortable."""
 
-GRAIN = 2**22
-"""Block sizes are multiples of this, so that calls of about the same length share blocks."""
+GRAIN = 2**16
+"""The smallest block. Larger ones come in eight sizes for each power of two, so that calls of about the same
+length share blocks."""
+
+ROOMY = 1.5
+"""A block may be so much larger than what it is used for. Without such a limit a few hundred small samples could
+hold the large blocks of earlier ones, and what is read ahead would be bounded in tensors only, not in memory."""
 
 
 class BufferPool:
@@ -68,10 +73,11 @@ class BufferPool:
     def _take(self, size_bytes: int) -> np.ndarray:
         with self._lock:
             self._collect()
-            rounded = -(-max(size_bytes, 1) // GRAIN) * GRAIN
+            step = max(GRAIN, 1 << max(size_bytes.bit_length() - 4, 0))
+            rounded = -(-max(size_bytes, 1) // step) * step
             self._largest = max(self._largest, rounded)
             keep_bytes = max(self._keep_bytes, self._largest) + 2 * self._largest
-            fitting = [block for block in self._free if len(block) >= size_bytes]
+            fitting = [block for block in self._free if size_bytes <= len(block) <= ROOMY * rounded]
             block = min(fitting, key=len, default=None)
             if block is not None:
                 self._remove(block)

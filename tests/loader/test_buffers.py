@@ -6,6 +6,8 @@ import gc
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inkplex_data.loader import make_loader
 from inkplex_data.loader.buffers import GRAIN, BufferPool
@@ -46,6 +48,20 @@ def test_memory_is_given_up_rather_than_kept_without_bound() -> None:
     many.clear()
     pool.tensor(1)
     assert pool.allocated_bytes <= 3 * 7 * GRAIN
+
+
+sizes = st.lists(st.integers(0, 40 * GRAIN), max_size=12)
+
+
+@given(before=sizes, after=sizes)
+def test_small_tensors_never_hold_much_larger_blocks(before: list[int], after: list[int]) -> None:
+    """Whatever was read before, blocks in use are bounded by the tensors on them: what is read ahead is."""
+    pool = BufferPool(1_000 * GRAIN)
+    used = [pool.tensor(size) for size in before]
+    used.clear()
+    held = [pool.tensor(size) for size in after]
+    pool.clear()  # leaves the blocks in use
+    assert pool.allocated_bytes <= sum(1.75 * len(tensor) + 1.5 * GRAIN for tensor in held)
 
 
 def test_clearing_gives_up_what_is_not_in_use() -> None:
