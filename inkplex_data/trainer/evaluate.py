@@ -21,7 +21,7 @@ from inkplex_data.trainer.generate import summarise_generations
 from inkplex_data.trainer.run_files import TrainedModel
 from inkplex_data.trainer.scores import MEMORIES, summarise, summary_text
 from inkplex_data.trainer.scoring import scorable, score_calls
-from inkplex_data.trainer.twin_scores import score_twins, summarise_twins
+from inkplex_data.trainer.twin_scores import score_twins, summarise_twins, twin_pairs
 
 SCHEMA = "inkplex/evaluation@1"
 
@@ -45,6 +45,11 @@ class Evaluation:
             lines.append(
                 f"{found['pairs']} pairs of twins: {found['right']:.0%} right; first pieces are "
                 f"{found['gain']:+.4f} nats likelier with their own memory (lower bound {bound})"
+            )
+        if self.twin_summary["left_out"]:
+            lines.append(
+                f"{self.twin_summary['left_out']} pairs of twins are left out: longer than the model's context, or "
+                "without a first piece after the fork"
             )
         return "\n".join(lines)
 
@@ -88,12 +93,14 @@ def evaluate(
         workers=workers,
         advance=advance,
     )
-    pairs = score_twins(trained.model, store, split=split, calls=calls if twins else ())
+    among = calls if twins else ()
+    pairs = score_twins(trained.model, store, split=split, calls=among)
+    left_out = twin_pairs(store, split, among).height - pairs.height
     return Evaluation(
         scores=scores,
         summary=summarise(scores, resamples=resamples, seed=seed),
         twins=pairs,
-        twin_summary=summarise_twins(pairs, resamples=resamples, seed=seed),
+        twin_summary=summarise_twins(pairs, left_out=left_out, resamples=resamples, seed=seed),
     )
 
 

@@ -77,7 +77,7 @@ class MetricsLog:
             require("tensorboard", extra="train", needed_for="TensorBoard logs")
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder / BOARD_FOLDER), purge_step=done + 1 if done else None)
+            self._board = SummaryWriter(str(folder / BOARD_FOLDER), purge_step=done + 1)
 
     def update(self, row: Mapping[str, Any]) -> None:
         """What one update did; `row` has an `update`."""

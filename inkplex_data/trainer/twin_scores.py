@@ -41,10 +41,12 @@ TWIN_SCORES: dict[str, pl.DataType] = {
 with each other's memory. `right`: each call is likelier with its own."""
 
 
-def twin_pairs(store: Store, split: str) -> pl.DataFrame:
-    """`memory.twins.PAIRS` of the calls of a split that have states."""
+def twin_pairs(store: Store, split: str, among: Collection[str] | None = None) -> pl.DataFrame:
+    """`memory.twins.PAIRS` of the calls of a split that have states; both are in `among`, if that is given."""
     calls = store.calls().filter(pl.col("split") == split).collect()
     calls = calls.filter(pl.col("call_id").is_in(calls_with_states(store)))
+    if among is not None:
+        calls = calls.filter(pl.col("call_id").is_in(list(among)))
     branches = {
         name: (parent, at_us)
         for name, parent, at_us in store.recordings()
@@ -63,9 +65,7 @@ def score_twins(
     """`TWIN_SCORES` of a split, or of pairs within `calls`. Pairs that reach beyond the model's context, or whose calls say no first piece
     after the fork, are left out."""
     rows = []
-    for pair in twin_pairs(store, split).iter_rows(named=True):
-        if calls is not None and not {pair["call_id"], pair["twin_call_id"]} <= set(calls):
-            continue
+    for pair in twin_pairs(store, split, calls).iter_rows(named=True):
         first, second = store.call(pair["call_id"]), store.call(pair["twin_call_id"])
         forks = [_fork_frame(pair["fork_us"], call) for call in (first, second)]
         own = _loss(model, store, first, first, forks[0])
@@ -91,9 +91,11 @@ def score_twins(
     return pl.DataFrame(rows, schema=TWIN_SCORES)
 
 
-def summarise_twins(scores: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
-    """Pairs, the share that is right, and how much likelier first pieces are with their own memory (nats, with
-    its lower bound over families)."""
+def summarise_twins(
+    scores: pl.DataFrame, *, left_out: int = 0, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
+    """Pairs, how many were left out, the share that is right, and how much likelier first pieces are with their own
+    memory (nats, with its lower bound over families)."""
     gain: Difference | None = paired_difference(
         (scores["twin"] + scores["twin_twin"]).to_numpy(),
         (scores["own"] + scores["twin_own"]).to_numpy(),
@@ -104,6 +106,7 @@ def summarise_twins(scores: pl.DataFrame, *, resamples: int = RESAMPLES, seed: i
     )
     return {
         "pairs": scores.height,
+        "left_out": left_out,
         "right": float(scores["right"].mean() or 0.0) if scores.height else None,  # type: ignore[arg-type]
         "gain": None if gain is None else gain.value,
         "gain_lower": None if gain is None else gain.lower,

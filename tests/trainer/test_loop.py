@@ -26,7 +26,7 @@ from inkplex_data.trainer.loop import RunOptions, RunSummary, train
 from inkplex_data.trainer.ranks import Ranks
 from inkplex_data.trainer.schedule import make_optimizer
 from inkplex_data.trainer.teacher import teacher_forced
-from inkplex_data.trainer.update import Updater
+from inkplex_data.trainer.update import DivergedError, Updater
 from tests.conftest import ROOT
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import add_tasks, make_task_store
@@ -243,6 +243,26 @@ def test_an_update_is_the_gradient_of_one_loss_over_all_its_calls(task_store: Pa
     for (name, mine), theirs in zip(one.memory.named_parameters(), other.memory.parameters(), strict=True):
         assert mine.grad is not None and theirs.grad is not None and mine.grad.abs().max() > 0, name
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-6, msg=name)
+
+
+def test_divergence_stops_a_run_before_its_parameters_change(task_store: Path) -> None:
+    recipe = small_recipe()
+    with open_store(task_store) as store:
+        identity = store_identity(store, split="train", allow_untrained_codec=True)
+        lm = open_speech_model(recipe.model, identity).lm
+        model = ConnectedLM(lm, make_readers(recipe, lm, state_width=identity.state_width))
+        with torch.no_grad():
+            model.memory.readers[0].output.bias[0] = torch.inf
+        before = {name: value.clone() for name, value in model.memory.named_parameters()}
+        optimizer, schedule = make_optimizer(model.memory.parameters(), recipe.optimizer.make(), updates=5)
+        loader = make_loader(store, "train", seed=1, workers=0, group=3)
+        updater = Updater(
+            model, optimizer, schedule, recipe.objective.make(), recipe.optimizer.make(), Ranks()
+        )
+        groups = loader.groups()
+        with pytest.raises(DivergedError, match=r"the loss of call 'call-00\d' is nan"):
+            updater.make(next(groups))
+    assert all(torch.equal(value, before[name]) for name, value in model.memory.named_parameters())
 
 
 def test_the_model_learns_to_read_the_result(tmp_path: Path) -> None:

@@ -79,6 +79,35 @@ def test_two_ranks_then_one_make_the_run_of_one(tmp_path: Path) -> None:
             torch.testing.assert_close(value, b.tensors[name], rtol=1e-2, atol=2e-3, msg=name)
 
 
+@pytest.mark.slow
+def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
+    """`torchrun … -m inkplex_data.cli.app train`: one process speaks, and the run is that of one process."""
+    store = make_task_store(tmp_path / "store", train=7, validation=3)
+    recipe = small_recipe(checks=CHECKS)
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe.model_dump(mode="json", exclude={"name"})))
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m",
+        "inkplex_data.cli.app", "train", store, "-o", tmp_path / "two", "-p", tmp_path / "recipe.yaml", "--device",
+        "cpu", "--allow-untrained-codec", "--no-tensorboard", "--json",
+    ]  # fmt: skip
+    done = subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    updates = [event for event in events if event["event"] == "update"]
+    assert [event["update"] for event in updates] == [1, 2, 3, 4, 5, 6]
+    assert [event["event"] for event in events].count("summary") == 1
+    one = train(recipe, store, tmp_path / "one", RunOptions(**OPTIONS))  # type: ignore[arg-type]
+    rows = [json.loads(line) for line in (one.run / "metrics.jsonl").read_text().splitlines()]
+    assert [event["loss"] for event in updates] == pytest.approx([row["loss"] for row in rows], rel=1e-3)
+
+
 def test_alone_there_is_nobody_to_meet() -> None:
     with meet("cpu") as ranks:
         assert (ranks.rank, ranks.world_size, ranks.first) == (0, 1, True)

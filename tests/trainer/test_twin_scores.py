@@ -68,6 +68,7 @@ def test_only_pairs_within_the_chosen_calls(store: Store, model: ConnectedLM) ->
     assert score_twins(model, store, split="validation", calls=["call-010"]).height == 0
     assert summarise_twins(score_twins(model, store, split="validation", calls=[])) == {
         "pairs": 0,
+        "left_out": 0,
         "right": None,
         "gain": None,
         "gain_lower": None,
