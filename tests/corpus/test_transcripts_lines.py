@@ -136,3 +136,27 @@ def test_rttm_lines_that_are_none(tmp_path: Path) -> None:
     ):
         with pytest.raises(CallRefused, match=message):
             read_segments(written(tmp_path, good + bad))
+
+
+def test_a_second_channel_alone_is_not_the_agent(tmp_path: Path) -> None:
+    transcript = read_transcript(written(tmp_path, "call B 0.0 0.5 hello\n", "call.ctm"))
+    assert [word.speaker for word in map_speakers(transcript).words] == ["SPEAKER_CALLER"]
+
+
+def test_a_text_grid_of_endless_size_is_refused(tmp_path: Path) -> None:
+    head = 'File type = "ooTextFile"\nObject class = "TextGrid"\n0 1 <exists> 1e999'
+    with pytest.raises(CallRefused, match="breaks off"):
+        read_transcript(written(tmp_path, head, "call.TextGrid"))
+
+
+def test_hours_beyond_all_counting_are_no_time(tmp_path: Path) -> None:
+    text = f"1\n{'9' * 5000}:00:00,000 --> 00:00:01,000\nhello\n"
+    with pytest.raises(CallRefused, match="no known format"):
+        read_transcript(written(tmp_path, text, "call.srt"))
+
+
+def test_marks_that_never_close_are_text(tmp_path: Path) -> None:
+    # A pattern that tries every pair of such marks would take hours here.
+    text = "1\n00:00:00,000 --> 00:00:01,000\n" + "<v " * 200_000 + "{\\ " * 200_000 + "\n"
+    (found,) = read_segments(written(tmp_path, text, "call.srt"))
+    assert found.speaker == ""

@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from inkplex_data.corpus.transcripts import Transcript, map_speakers, read_segments, read_transcript
+from inkplex_data.corpus.transcripts import (
+    SpeakerRule,
+    Transcript,
+    load_words,
+    map_speakers,
+    read_segments,
+    read_transcript,
+)
+from inkplex_data.corpus.words import WORD_DROPS
 from inkplex_data.errors import CallRefused
+from inkplex_data.problems import ProblemLog
 
 
 def read(folder: Path, document: Any) -> Transcript:
@@ -257,3 +266,72 @@ def test_broken_entries_are_counted_not_raised(tmp_path: Path) -> None:
     ):
         found = read(tmp_path, document).words
         assert len(found) >= len(junk) and all(word.fault for word in found)
+
+
+HEARD = {"word": "hi", "start": 0.0, "end": 0.4}
+ONE_SIDE = [
+    {"results": {"channels": [{"alternatives": [{"words": words}]} for words in ([], [HEARD])]}},
+    {"type": "Results", "channel_index": [1, 2], "channel": {"alternatives": [{"words": [HEARD]}]}},
+    {
+        "combinedRecognizedPhrases": [{"channel": 0, "display": ""}, {"channel": 1, "display": "hi"}],
+        "recognizedPhrases": [
+            {
+                "channel": 1,
+                "nBest": [{"words": [{"word": "hi", "offsetInTicks": 0, "durationInTicks": 4_000_000}]}],
+            }
+        ],
+    },
+    {
+        "results": [
+            {
+                "channelTag": 2,
+                "alternatives": [{"words": [{"word": "hi", "startTime": "0s", "endTime": "0.4s"}]}],
+            }
+        ]
+    },
+]
+
+
+@pytest.mark.parametrize("document", ONE_SIDE)
+def test_a_caller_alone_is_not_the_agent(tmp_path: Path, document: Any) -> None:
+    transcript = read(tmp_path, document)
+    assert [word.speaker for word in map_speakers(transcript).words] == ["SPEAKER_CALLER"]
+    other = map_speakers(transcript, SpeakerRule(agent_channel=1))
+    assert [word.speaker for word in other.words] == ["SPEAKER_MAIN"]
+
+
+LONG = "1" + "0" * 400
+"""More than a double holds, and correct JSON."""
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"alignments": [["hi", [LONG, LONG], "SPEAKER_MAIN"]], "confidence": [LONG]}',
+        '{"Transcript": [{"ParticipantRole": "AGENT", "Items": [{"Content": "hi", "BeginOffsetMillis": LONG, '
+        '"EndOffsetMillis": LONG, "Confidence": LONG}]}]}',
+        '{"recognizedPhrases": [{"nBest": [{"words": [{"word": "hi", "offsetInTicks": LONG, "durationInTicks": 1}]}]}]}',
+        '{"results": [{"alternatives": [{"words": [{"word": "hi", "startTime": "sNaNs", "confidence": LONG}]}]}]}',
+        '[{"speaker_role": "agent", "transcript": "hi", "word_offsets_ms": [LONG], "word_durations_ms": [LONG], '
+        '"start_ms": 0, "offset_ms": LONG}]',
+        '{"word_segments": [{"word": "hi", "start": LONG, "end": LONG, "score": LONG}]}',
+    ],
+)
+def test_numbers_that_no_double_holds_are_words_lost(tmp_path: Path, document: str) -> None:
+    (tmp_path / "call.json").write_text(document.replace("LONG", LONG))
+    log = ProblemLog("call")
+    kept, _ = load_words(tmp_path / "call.json", duration_us=1_000_000, log=log)
+    assert kept == []
+    assert log.count(*WORD_DROPS) == 1
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"text": "hi", "segments": [{"text": "hi", "start": LONG, "end": NaN}]}',
+        '{"results": {"channels": [], "utterances": [{"transcript": "hi", "start": LONG, "end": NaN}]}}',
+    ],
+)
+def test_a_segment_needs_finite_times(tmp_path: Path, document: str) -> None:
+    (tmp_path / "call.json").write_text(document.replace("LONG", LONG))
+    assert read_segments(tmp_path / "call.json") == []

@@ -68,8 +68,15 @@ def _parse(content: Content, name: str) -> Transcript:
         voices += [_voice(phrase)] * len(found)
     if told and not any(word.fault is None for word in words):
         raise untimed(content, "has phrases, and no word of them has a time")
-    labelled, channels = label_voices(words, voices)
+    labelled, channels = label_voices(words, voices, declared=_declared(content))
     return Transcript(labelled, name, content.path, channels=channels)
+
+
+def _declared(content: Content) -> set[int]:
+    """Every channel that was transcribed, also those in which nothing was heard."""
+    document = content.json if isinstance(content.json, dict) else {}
+    combined = [*_dicts(document.get("combinedRecognizedPhrases")), *_dicts(document.get("combinedPhrases"))]
+    return {part["channel"] for part in combined if isinstance(part.get("channel"), int)}
 
 
 def _best(phrase: dict[str, Any]) -> dict[str, Any]:

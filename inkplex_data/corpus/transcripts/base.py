@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from inkplex_data.corpus.faults import short
 from inkplex_data.corpus.words import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
@@ -200,9 +200,7 @@ def word_from_object(
 def as_confidence(value: object) -> float | None:
     """A finite confidence within [0, 1], else None. Services that write numbers as text are understood."""
     value = as_number(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) and 0 <= value <= 1 else None
+    return float(value) if is_finite(value) and 0 <= value <= 1 else None
 
 
 def as_number(value: object) -> object:
@@ -217,7 +215,7 @@ def as_number(value: object) -> object:
 
 def scaled(value: object, per_second: int) -> object:
     """Seconds of a count of milliseconds or ticks; what is no number is left for the repair to report."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if not is_finite(value):
         return value
     # Exact: 4_839 ms are 4.839 s, which value / 1000 gives too, but sums of floats would not.
     return float(Decimal(repr(value)) / per_second)
@@ -226,14 +224,20 @@ def scaled(value: object, per_second: int) -> object:
 def span(start: object, length: object, per_second: int = 1) -> tuple[object, object]:
     """Start and end in seconds of (start, length) in units of 1/`per_second` s, without binary rounding."""
     start, length = as_number(start), as_number(length)
-    if not _is_finite(start) or not _is_finite(length):
+    if not is_finite(start) or not is_finite(length):
         return scaled(start, per_second), None
     first = Decimal(repr(start))
     return float(first / per_second), float((first + Decimal(repr(length))) / per_second)
 
 
-def _is_finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def is_finite(value: object) -> TypeGuard[int | float]:
+    """Whether `value` is a number that a double can hold: integers of JSON may be longer than any."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def with_punctuation(word: RawWord, mark: str) -> RawWord:

@@ -17,10 +17,11 @@ from inkplex_data.corpus.transcripts.base import (
 )
 from inkplex_data.corpus.transcripts.plain import NAMED
 
-_TIME = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
+_TIME = r"(?:(\d{1,9}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _ARROW = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s.*)?")
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
-_TAG = re.compile(r"<[^>]*>|\{\\[^}]*\}")
+# No part can match what the next one may begin with, so that hostile text takes linear time.
+_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^\s<>][^<>]*)>")
+_TAG = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")
 _HEAD_LINES = 50
 
 
@@ -49,10 +50,10 @@ def _cues(text: str) -> Iterator[tuple[int, float, float, str]]:
         if match is None:
             continue
         body = []
-        for following in lines[number + 1 :]:
-            if not following.strip() or _ARROW.fullmatch(following):
+        for place in range(number + 1, len(lines)):
+            if not lines[place].strip() or _ARROW.fullmatch(lines[place]):
                 break
-            body.append(following.strip())
+            body.append(lines[place].strip())
         yield number + 1, _seconds(*match.groups()[:4]), _seconds(*match.groups()[4:]), "\n".join(body)
 
 

@@ -56,7 +56,9 @@ def _parse(content: Content) -> Transcript:
         lines = [(number, fields) for number, fields in lines if fields[0] == own[0]]
     words = [_word(fields, f"line {number}") for number, fields in lines]
     labels = sorted({word.speaker for word in words if word.fault is None})
-    if len(labels) > 1:
+    if len(labels) > 1 or labels in (["channel 2"], ["channel B"]):
+        # A second channel alone is that of a call in which the first side was not heard.
+        labels = labels if len(labels) > 1 else ["channel 1", *labels]
         return Transcript(words, NAME, content.path, channels=dict(enumerate(labels)))
     alone = [
         RawWord(word.text, word.start, word.end, SPEAKER_MAIN, word.confidence, word.item, word.fault)

@@ -17,6 +17,7 @@ from inkplex_data.corpus.transcripts.base import (
     Transcript,
     TranscriptFormat,
     as_confidence,
+    is_finite,
     malformed,
     untimed,
 )
@@ -74,8 +75,19 @@ def _parse(content: Content) -> Transcript:
             voices.append(Voice(number, None if speaker is None else str(speaker)))
     if not words and text.strip():
         raise untimed(content, "has text, and no word of it has a time")
-    labelled, channels = label_voices(words, voices)
+    labelled, channels = label_voices(words, voices, declared=_declared(content))
     return Transcript(labelled, NAME, content.path, channels=channels)
+
+
+def _declared(content: Content) -> set[int]:
+    """Every channel that was transcribed, also those in which nothing was heard."""
+    channels = _results(content).get("channels")
+    if isinstance(channels, list):
+        return set(range(len(channels)))
+    indices = (message.get("channel_index") for message in content.objects)
+    # [channel, number of channels]
+    counts = [index[1] for index in indices if isinstance(index, list) and len(index) == 2]
+    return {0, 1} if 2 in counts else set()
 
 
 def _word(word: object, item: str) -> RawWord:
@@ -94,7 +106,7 @@ def _segments(content: Content) -> list[Segment]:
         if not isinstance(part, dict):
             continue
         text, start, end = part.get("transcript"), part.get("start"), part.get("end")
-        if isinstance(text, str) and isinstance(start, (int, float)) and isinstance(end, (int, float)):
+        if isinstance(text, str) and is_finite(start) and is_finite(end):
             speaker = part.get("speaker")
             voice = Voice(part.get("channel"), None if speaker is None else str(speaker))
             found.append(

@@ -124,7 +124,7 @@ def _duration(value: object) -> object:
         if isinstance(value, dict):
             nanos = Decimal(str(value.get("nanos", 0)))
             return float(Decimal(str(value.get("seconds", 0))) + nanos / 1_000_000_000)
-    except InvalidOperation:
+    except (InvalidOperation, ValueError, OverflowError):
         pass
     return value
 

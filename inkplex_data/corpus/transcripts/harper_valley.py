@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from inkplex_data.corpus.transcripts.base import Content, Transcript, TranscriptFormat, malformed, span
+from inkplex_data.corpus.transcripts.base import (
+    Content,
+    Transcript,
+    TranscriptFormat,
+    is_finite,
+    malformed,
+    span,
+)
 from inkplex_data.corpus.words import SPEAKER_UNKNOWN, RawWord
 
 NAME = "harper-valley"
@@ -36,7 +43,7 @@ def _parse(content: Content) -> Transcript:
         role = str(segment.get("speaker_role", SPEAKER_UNKNOWN))
         words += _words(segment, f"[{number}]", role)
         own, shared = segment.get("start_ms"), segment.get("offset_ms")
-        if isinstance(own, int) and isinstance(shared, int):
+        if isinstance(own, int) and isinstance(shared, int) and is_finite(shared - own):
             distances.setdefault(role, Counter())[shared - own] += 1
     offsets = {role: counts.most_common(1)[0][0] for role, counts in distances.items()}
     notes = [
@@ -74,7 +81,7 @@ def _words(segment: dict[str, Any], where: str, role: str) -> list[RawWord]:
 
 
 def _times(base_ms: int, offset_ms: object, length_ms: object) -> tuple[object, object]:
-    if isinstance(offset_ms, bool) or not isinstance(offset_ms, (int, float)):
+    if not is_finite(offset_ms):
         return offset_ms, None
     return span(base_ms + offset_ms, length_ms, 1_000)
 

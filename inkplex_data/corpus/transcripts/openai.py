@@ -13,6 +13,7 @@ from inkplex_data.corpus.transcripts.base import (
     Segment,
     Transcript,
     TranscriptFormat,
+    is_finite,
     label_speakers,
     unreadable,
     word_from_object,
@@ -76,7 +77,7 @@ def _segments(content: Content) -> list[Segment]:
         if isinstance(part, dict)
         and isinstance(part.get("text"), str)
         and part["text"].strip()
-        and all(isinstance(part.get(edge), (int, float)) for edge in ("start", "end"))
+        and all(is_finite(part.get(edge)) for edge in ("start", "end"))
     ]
 
 

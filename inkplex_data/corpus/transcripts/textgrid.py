@@ -71,7 +71,7 @@ def _tiers(content: Content) -> list[_Tier]:
     tokens = list(_tokens(content.text))
     try:
         return _read(tokens)
-    except (IndexError, TypeError, ValueError) as error:
+    except (IndexError, OverflowError, TypeError, ValueError) as error:
         raise unreadable(content, "is a TextGrid that breaks off or is out of order") from error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from inkplex_data.corpus.words import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
@@ -23,16 +23,24 @@ class Voice:
 
 
 def label_voices(
-    words: Sequence[RawWord], voices: Sequence[Voice], *, first_channel: int = 0
+    words: Sequence[RawWord],
+    voices: Sequence[Voice],
+    *,
+    first_channel: int = 0,
+    declared: Set[int] = frozenset(),
 ) -> tuple[list[RawWord], dict[int, str]]:
     """Words with their labels, and the labels that stand for channels, by index from 0.
 
-    With words on several channels the label is the channel: whatever a diarizer heard on one of them is
-    bleed or noise. With one channel it is the voice, where there are several. With neither, the file is a
-    transcript of what was given to the transcriber, and that is the agent's side.
+    With several channels (`declared` are those that the file names beside its words) the label is the
+    channel: whatever a diarizer heard on one of them is bleed or noise. All words on a channel that is not
+    the first are those of a call in which the other side was not heard. With one channel the label is the
+    voice, where there are several. With neither, the file is a transcript of what was given to the
+    transcriber, and that is the agent's side.
     """
     heard = [voice for word, voice in zip(words, voices, strict=True) if word.fault is None]
-    channels = sorted({voice.channel for voice in heard if voice.channel is not None})
+    channels = sorted({voice.channel for voice in heard if voice.channel is not None} | declared)
+    if channels and channels != [first_channel]:
+        channels = sorted({first_channel, *channels})
     speakers = {voice.speaker for voice in heard if voice.speaker is not None}
     if len(channels) > 1:
         labels = {channel: f"channel {channel}" for channel in channels}
