@@ -22,6 +22,7 @@ _COLUMNS: Final = [
     "call_id", "shard", "frame_offset", "frames", "version_offset", "versions", "recording_id",
     "recording_starts_at_us", "prefix_id", "wrong_memory_of", "split", "family", "response_start_frame",
 ]  # fmt: skip
+_CUT: Final = ["call_id", "frames", "prefix_id"]
 _SHOWN: Final = 5
 FRAME_BYTES: Final = 8 * (1 + 2 * CODEBOOKS) + 2
 """Of one frame in a batch: 17 codes, role and mask."""
@@ -85,11 +86,7 @@ class SampleIndex:
         self._prefix_frames: dict[str | None, int] = {None: 0, **dict(prefixes.iter_rows())}
         self._calls = own.with_columns(self._source_recording(own, calls))
         self._check_partners()
-        windows = [
-            cutter.count(frames, self._prefix_frames.get(prefix, 0))
-            for frames, prefix in own.select("frames", "prefix_id").iter_rows()
-        ]
-        self._ends = np.cumsum(windows, dtype=np.int64)
+        self._ends = np.cumsum([self._windows(*row) for row in own.select(*_CUT).iter_rows()], dtype=np.int64)
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -106,6 +103,14 @@ class SampleIndex:
         return Sample(
             self.number, row, first, stop, prefix_frames, self._bytes(row, stop - first + prefix_frames)
         )
+
+    def _windows(self, call_id: str, frames: int, prefix: str | None) -> int:
+        try:
+            return self.cutter.count(frames, self._prefix_frames.get(prefix, 0))
+        except UsageError as error:
+            raise UsageError(
+                error.what, where=f"{self.store.root}, call {call_id!r}", next_step=error.next_step
+            ) from error
 
     def _source_recording(self, own: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
         """The recording whose memory each call's samples carry."""

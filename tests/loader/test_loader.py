@@ -319,7 +319,7 @@ def test_several_stores_without_weights_come_once_each(store: Store, tmp_path: P
         ({"call_ids": []}, "no call"),
         ({"memory": "other"}, "memory"),
         ({"memory": "wrong"}, "no partner"),
-        ({"context_frames": 12}, "leaves no room"),
+        ({"context_frames": 12}, r"call '\w+': a prefix of 12 frames leaves no room"),
     ],
 )
 def test_wrong_options_are_refused(store: Store, options: dict, named: str) -> None:
