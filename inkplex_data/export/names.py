@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
+from typing import Final
 
-LENGTH = 100
+LENGTH_BYTES: Final = 100
+"""File systems take 255 bytes of a name; a hash, suffixes and those of temporary files come after this."""
+_DEVICE: Final = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+"""Names that are no files on Windows, with any suffix."""
 
 
 class FileNames:
@@ -15,9 +20,15 @@ class FileNames:
         self._taken: set[str] = set()
 
     def of(self, call_id: str) -> str:
-        """A name of letters, digits, `_`, `-` and inner dots, unlike every earlier one also without regard to case."""
-        name = re.sub(r"[^\w.-]+", "_", call_id).strip(".")[:LENGTH]
-        if name != call_id or name.casefold() in self._taken:
-            name = f"{name or 'call'}-{hashlib.sha256(call_id.encode()).hexdigest()[:8]}"
-        self._taken.add(name.casefold())
+        """A name of letters, digits, `_`, `-` and inner dots, unlike every earlier one also where file systems know no
+        case or write accents in another way."""
+        plain = re.sub(r"[^\w.-]+", "_", call_id).strip(".")
+        name = plain.encode("utf-8", "replace")[:LENGTH_BYTES].decode("utf-8", "ignore")
+        if name != call_id or _folded(name) in self._taken or _DEVICE.fullmatch(name) or name[:1] == "-":
+            name = f"{name.lstrip('-') or 'call'}-{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
+        self._taken.add(_folded(name))
         return name
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
