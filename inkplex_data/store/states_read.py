@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,28 @@ from inkplex_data.store.zarrmeta import CRC_BYTES, parse_array
 
 REMOTE_CHUNKS = 8
 """Inner chunks fetched together from a remote store: 12 MB at the full width."""
+
+
+class _OpenFile:
+    """A file that closes when nobody holds it any more: not while another thread reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        return self._handle
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            os.close(self._handle)
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """`index`: the footer, uint64 [chunks, 2] of offset and size. `file`: None in a remote store."""
+
+    index: np.ndarray
+    file: _OpenFile | None
 
 
 class StatesReader:
@@ -53,8 +76,7 @@ class StatesReader:
         self.attributes = meta.attributes
         self.geometry = StatesGeometry.of(meta)
         self._lock = threading.Lock()
-        self._indexes: dict[int, np.ndarray] = {}
-        self._handles: dict[int, int] = {}
+        self._shards: dict[int, _Shard] = {}
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -78,7 +100,7 @@ class StatesReader:
         if not 0 <= start <= stop <= geometry.rows:
             raise UsageError(f"rows {start} to {stop} are not within the {geometry.rows} of this array")
         for shard in range(start // geometry.shard_rows, -(-stop // geometry.shard_rows)):
-            self._index(shard)  # bounds what zarr.json claims by real files before memory is taken
+            self._shard(shard)  # bounds what zarr.json claims by real files before memory is taken
         rows = (stop - start, geometry.states, geometry.width)
         target = np.empty(rows, np.uint16) if out is None else _as_output(out, rows)
         if start == stop:
@@ -97,7 +119,7 @@ class StatesReader:
         scratch = np.empty((geometry.inner_rows, geometry.states, geometry.width), np.uint16)
         for shard in range(geometry.shards):
             try:
-                self._index(shard)
+                self._shard(shard)
             except StoreCorruptError as error:
                 yield error
                 continue
@@ -110,22 +132,15 @@ class StatesReader:
                     yield error
 
     def close(self) -> None:
-        """Close the shard files; a later read opens them again."""
+        """Close the shard files, once reads that are under way are done; a later read opens them again."""
         with self._lock:
-            for handle in self._handles.values():
-                os.close(handle)
-            self._handles.clear()
-            self._indexes.clear()
+            self._shards.clear()
 
     def __enter__(self) -> StatesReader:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_handles"):
-            self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_reopen, (self._files.root, self._key))
@@ -134,15 +149,18 @@ class StatesReader:
         scratch: np.ndarray | None = None
         size = self.geometry.chunk_bytes
         stored_crc = bytearray(CRC_BYTES)
+        shards = {number: self._shard(number) for number in dict.fromkeys(read.shard for read in reads)}
         for read in reads:
+            shard = shards[read.shard]
+            assert shard.file is not None
             whole = read.stop - read.first == self.geometry.inner_rows
             rows = flat[read.out : read.out + read.stop - read.first]
             if whole:
                 buffer = rows.reshape(-1)
             else:
                 scratch = buffer = np.empty(size, np.uint8) if scratch is None else scratch
-            offset = int(self._index(read.shard)[read.chunk, 0])
-            got = os.preadv(self._handles[read.shard], [buffer, stored_crc], offset)  # type: ignore[list-item]
+            offset = int(shard.index[read.chunk, 0])
+            got = os.preadv(shard.file.fileno(), [buffer, stored_crc], offset)  # type: ignore[list-item]
             if got != size + CRC_BYTES:
                 raise self._damage(read, f"is truncated: {got:,} of {size + CRC_BYTES:,} bytes")
             if crc32c(buffer) != int.from_bytes(stored_crc, "little"):
@@ -153,7 +171,7 @@ class StatesReader:
     def _read_remote(self, reads: Sequence[ChunkRead], flat: np.ndarray) -> None:
         size = self.geometry.chunk_bytes
         for shard in dict.fromkeys(read.shard for read in reads):
-            index = self._index(shard)
+            index = self._shard(shard).index
             own = [read for read in reads if read.shard == shard]
             for group in (own[i : i + REMOTE_CHUNKS] for i in range(0, len(own), REMOTE_CHUNKS)):
                 starts = [int(index[read.chunk, 0]) for read in group]
@@ -170,18 +188,17 @@ class StatesReader:
                     chunk = np.frombuffer(data, np.uint8).reshape(self.geometry.inner_rows, -1)
                     flat[read.out : read.out + read.stop - read.first] = chunk[read.first : read.stop]
 
-    def _index(self, shard: int) -> np.ndarray:
-        """The shard's footer, uint64 [chunks, 2], read and checked once."""
-        index = self._indexes.get(shard)
-        if index is None:
+    def _shard(self, number: int) -> _Shard:
+        """The shard's footer, read and checked once, and its open file."""
+        shard = self._shards.get(number)
+        if shard is None:
             with self._lock:
-                index = self._indexes.get(shard)
-                if index is None:
-                    index = self._load_index(shard)
-                    self._indexes[shard] = index
-        return index
+                shard = self._shards.get(number)
+                if shard is None:
+                    shard = self._shards[number] = self._load_shard(number)
+        return shard
 
-    def _load_index(self, shard: int) -> np.ndarray:
+    def _load_shard(self, shard: int) -> _Shard:
         geometry, key = self.geometry, self._key + shard_key(shard)
         where = self._files.describe(key)
         size = self._files.size_bytes(key)
@@ -209,9 +226,7 @@ class StatesReader:
         index = np.frombuffer(footer[:-CRC_BYTES], "<u8").reshape(-1, 2)
         self._check_index(index, shard, size - geometry.index_bytes, where)
         path = self._files.path(key)
-        if path is not None:
-            self._handles[shard] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        return index
+        return _Shard(index, None if path is None else _OpenFile(path))
 
     def _check_index(self, index: np.ndarray, shard: int, data_bytes: int, where: str) -> None:
         """Every chunk that holds rows is there, has the one possible size, and lies before the footer."""

@@ -153,16 +153,16 @@ def test_closing_leaves_the_files_of_a_shared_store_open(tmp_path: Path) -> None
     iteration = iter(reading)
     while next(iteration).states is None:
         pass
-    handles = dict(shared.states(0)._handles)
+    handles = dict(shared.states(0)._shards)
     with loader(shared, workers=2) as other:
         assert len(list(other)) == SAMPLES
-    assert handles and shared.states(0)._handles == handles
+    assert handles and shared.states(0)._shards == handles
     with loader(made) as own:
         list(own)
         [opened] = own.stores
         states = opened.states(0)
-        assert states._handles
-    assert not states._handles
+        assert states._shards
+    assert not states._shards
 
 
 def test_a_group_that_is_left_early_is_refused(store: Store) -> None:

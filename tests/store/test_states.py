@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -384,3 +385,44 @@ def test_a_write_that_stops_early_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "writev", short)
     write(tmp_path / "s", states)
     assert np.array_equal(StatesReader(tmp_path / "s").read_rows(0, 40), states)
+
+
+def test_it_may_be_closed_while_other_threads_read(states_folder: tuple[Path, np.ndarray]) -> None:
+    """A descriptor that was closed under a read would be another file's by then."""
+    path, states = states_folder
+    reader = StatesReader(path)
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                assert np.array_equal(reader.read_rows(0, 40), states)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        reader.close()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="open files are listed in /proc on Linux alone"
+)
+def test_closing_releases_the_files(states_folder: tuple[Path, np.ndarray]) -> None:
+    path, _ = states_folder
+
+    def opened() -> int:
+        return sum(str(path) in str(link.resolve()) for link in Path("/proc/self/fd").iterdir())
+
+    reader = StatesReader(path)
+    reader.read_rows(0, 40)
+    assert opened()
+    reader.close()
+    assert not opened()
