@@ -660,6 +660,12 @@ CODES: dict[str, Code] = {
         "Words of the agent were cut at a constructed barge-in, or withheld from the text stream, as the recipe asks.",
         "Nothing to do.",
     ),
+    "augment-noise-unusable": Code(
+        "build",
+        "error",
+        "The recording drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
+        "Take the file out of the folder and run again; the calls that are done stay.",
+    ),
     "family-frozen": Code(
         "build",
         "info",

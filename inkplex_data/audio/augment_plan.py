@@ -142,17 +142,19 @@ def _room(config: RoomAugment | None, random: np.random.Generator) -> RoomPlan |
 def _silences(
     config: SilenceAugment | None, random: np.random.Generator, samples: int, caller: Intervals
 ) -> tuple[tuple[int, int], ...]:
-    """Every second pause of the caller, on average, is silent in a part of up to `max_s`."""
+    """Every second pause of the caller, on average, is silent in a part of up to `max_s`, and one at least."""
     if config is None or random.random() >= config.probability:
         return ()
     end_us = samples * US_PER_S // SAMPLE_RATE_HZ
     starts = np.concatenate([[0], caller[:, 1] + QUIET_MARGIN_US])
     ends = np.concatenate([caller[:, 0] - QUIET_MARGIN_US, [end_us]])
+    pauses = [(*span, *random.random(3)) for span in zip(starts.tolist(), ends.tolist(), strict=True)]
+    long = [pause for pause in pauses if pause[1] - pause[0] >= SHORTEST_SILENCE_US]
+    limit = max(0.5, min((pause[2] for pause in long), default=0.5))
     found = []
-    for start_us, stop_us in zip(starts.tolist(), ends.tolist(), strict=True):
-        chosen, length_part, place = random.random(3)
+    for start_us, stop_us, chosen, length_part, place in long:
         room_us = stop_us - start_us
-        if room_us < SHORTEST_SILENCE_US or chosen >= 0.5:
+        if chosen > limit:
             continue
         length_us = min(room_us, max(length_part * config.max_s * US_PER_S, SHORTEST_SILENCE_US))
         first_us = start_us + int(place * (room_us - length_us))

@@ -14,6 +14,7 @@ from inkplex_data.audio.fir import StreamFir
 from inkplex_data.audio.resample import StreamResampler
 from inkplex_data.audio.source import open_audio
 from inkplex_data.clock import SAMPLE_RATE_HZ
+from inkplex_data.errors import CallRefused
 
 COLOURS: Final = {"white": 0.0, "pink": 1.0, "brown": 2.0}
 """Colour and the power by which its spectral density falls with frequency."""
@@ -43,8 +44,8 @@ def _colour_taps(power: float) -> npt.NDArray[np.float64]:
 def recorded_noise(path: Path, samples: int, *, start: float) -> Iterator[Samples]:
     """A recording from the part `start` of its length in [0, 1) on, repeated: float32 blocks, `samples` in total.
 
-    Channels are averaged; of a long file the first minute is used. Raises CallRefused where it cannot be
-    decoded or holds no sound.
+    Channels are averaged; of a long file the first minute is used. Raises CallRefused (augment-noise-unusable) where
+    it cannot be decoded or holds no sound.
     """
     loop = recording(path)
     at = int(start * len(loop))
@@ -54,7 +55,17 @@ def recorded_noise(path: Path, samples: int, *, start: float) -> Iterator[Sample
 
 
 def recording(path: Path) -> Samples:
-    """The first minute of a file, one channel at 24 kHz. Raises CallRefused as `open_audio` does."""
+    """The first minute of a file, one channel at 24 kHz. Raises CallRefused (augment-noise-unusable)."""
+    try:
+        found = _decoded(path)
+    except CallRefused as error:
+        raise CallRefused("augment-noise-unusable", error.what, where=str(path)) from error
+    if not found.any() or not np.isfinite(found).all():
+        raise CallRefused("augment-noise-unusable", "holds no sound", where=str(path))
+    return found
+
+
+def _decoded(path: Path) -> Samples:
     source = open_audio(path)
     resampler, pieces = StreamResampler(source.sample_rate_hz), []
     limit = _RECORDING_S * source.sample_rate_hz

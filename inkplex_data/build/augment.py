@@ -15,7 +15,7 @@ from inkplex_data.audio.activity import STEP_US, LevelMeter, speech_activity
 from inkplex_data.audio.augment_plan import AugmentPlan, plan_augment
 from inkplex_data.audio.turns import units_of_activity
 from inkplex_data.build.streams import CallStreams
-from inkplex_data.clock import SAMPLE_RATE_HZ, samples_to_us, us_to_seconds
+from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, samples_to_us, seconds_to_us, us_to_seconds
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.folder import AUDIO_SUFFIXES
 from inkplex_data.corpus.sidecar_models import Audio, Channel, Identity, Sidecar, Transform
@@ -106,6 +106,28 @@ def cut_words(words: Sequence[TimedWord], plan: AugmentPlan, speaker: str) -> tu
         if word.start_us < hit[0]:
             kept.append(dataclasses.replace(word, end_us=hit[0], method="cut"))
     return kept, touched
+
+
+def keeping_text(
+    augmentation: Augmentation, words: Sequence[TimedWord], recipe: Recipe, frames: int
+) -> Augmentation:
+    """The changes without those that would leave the agent without a word to place: a call is not lost to them."""
+    plan, speaker = augmentation.plan, recipe.text.main_speaker
+    delay_us = seconds_to_us(recipe.text.delay_s)
+
+    def places(plan: AugmentPlan) -> bool:
+        late_us = delay_us + plan.text_delay_us
+        kept, _ = cut_words(words, plan, speaker)
+        return any(
+            word.speaker == speaker and word.end_us > late_us and word.start_us - late_us < frames * FRAME_US
+            for word in kept
+        )
+
+    for less in ({}, {"text_delay_us": 0}, {"cuts": ()}):
+        left = dataclasses.replace(plan, **less)
+        if places(left):
+            return dataclasses.replace(augmentation, plan=left)
+    return dataclasses.replace(augmentation, plan=dataclasses.replace(plan, text_delay_us=0, cuts=()))
 
 
 def mask_words(

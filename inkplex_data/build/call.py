@@ -12,7 +12,15 @@ import polars as pl
 
 from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.build import tools
-from inkplex_data.build.augment import cut_words, mask_words, noise_stamp, prepare, recorded, transforms
+from inkplex_data.build.augment import (
+    cut_words,
+    keeping_text,
+    mask_words,
+    noise_stamp,
+    prepare,
+    recorded,
+    transforms,
+)
 from inkplex_data.build.encode import encode
 from inkplex_data.build.ledger import Ledger, stamp
 from inkplex_data.build.parts import load_part, save_part
@@ -41,7 +49,7 @@ from inkplex_data.store.format import (
 )
 from inkplex_data.store.shard import CallPart, empty
 
-VERSION = 3
+VERSION = 4
 KIND = "calls"
 
 
@@ -118,12 +126,17 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     streams = CallStreams(call_audio(entry), job.scan, recipe)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
+    if augmentation is not None:
+        augmentation = keeping_text(augmentation, words, recipe, frames)
     plan = augmentation.plan if augmentation is not None else AugmentPlan()
     if augmentation is not None:
         made += transforms(augmentation)
     words, cut = cut_words(words, plan, recipe.text.main_speaker)
     text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
-    text, withheld = mask_words(text, words, plan, recipe.text.main_speaker)
+    placed = (
+        text  # what could be placed and how dense the text is does not depend on what is withheld from it
+    )
+    text, withheld = mask_words(placed, words, plan, recipe.text.main_speaker)
     if made:
         log.add("augmented", ", ".join(transform.name for transform in made))
     if cut or withheld:
@@ -136,7 +149,7 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
         versions = build_versions(tokens, clock, window=recipe.memory.window)
     agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
-    row = _row(job, text, sidecar)
+    row = _row(job, placed, sidecar)
     row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
     row["text_conditions"] = _json(scanned_conditions(scanned))
     return CallPart(
@@ -251,7 +264,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, A
         "duration_us": scan.duration_us,
         "words_dropped": len({drop.word for drop in main_losses if text.word_placed[drop.word] == 0}),
         "pieces_dropped": sum(drop.pieces for drop in main_losses),
-        "pad_fraction": text.pad_fraction,
+        "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
         "response_start_frame": response_frame,
         "audio_sha256": scan.audio_sha256,
         "codec": tools.codec(job.recipe.codec.id).identity.id,

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 import inkplex_data as ink
 from inkplex_data.audio.augment_plan import AugmentPlan
-from inkplex_data.build.augment import cut_words, mask_words, noise_files, recorded
+from inkplex_data.build.augment import (
+    Augmentation,
+    cut_words,
+    keeping_text,
+    mask_words,
+    noise_files,
+    recorded,
+)
 from inkplex_data.build.run import build_store
 from inkplex_data.config import Recipe, load_recipe
 from inkplex_data.corpus.sidecar_models import Sidecar, Transform
@@ -67,6 +74,14 @@ def test_the_sidecar_says_what_was_done(augmented: Path) -> None:
     assert made["text-mask"]["part"] == 0.5 and abs(made["text-delay"]["delay_s"]) <= 0.4
     codes = store.problems().filter(pl.col("call_id") == "one").collect()["code"].to_list()
     assert "augmented" in codes and "augmented-words" in codes
+
+
+def test_withheld_words_are_no_padding(built: Path, augmented: Path) -> None:
+    """How dense a call's text is tells of the call, not of what was withheld from it."""
+    call = ink.open_store(augmented).call("one")
+    withheld = int((call.text == NO_INPUT).sum())
+    placed = int(np.isin(call.role, (2, 3)).sum())
+    assert withheld and call.row["pad_fraction"] < 1 - placed / call.row["frames"]
 
 
 def test_withheld_words_carry_no_loss(augmented: Path) -> None:
@@ -147,6 +162,21 @@ def test_noise_that_is_not_there_stops_before_any_work(corpus: Path, tmp_path: P
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize("content", ["nothing", "silence", "text"])
+def test_noise_that_cannot_be_heard_is_named(corpus: Path, tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "noise"
+    folder.mkdir()
+    if content == "text":
+        (folder / "hum.wav").write_text("no sound at all")
+    else:
+        soundfile.write(folder / "hum.wav", np.zeros(0 if content == "nothing" else 900), RATE_HZ)
+    options = {"augment.noise": {"probability": 1.0, "folder": str(folder)}, "codec.id": "untrained:0"}
+    summary = build_store(corpus, tmp_path / "store", recipe=load_recipe(None, options), workers=1)
+    assert summary.calls == ("three",)  # of validation, so nothing is changed
+    assert {problem.code for problem in summary.refused} == {"augment-noise-unusable"}
+    assert all("hum.wav" in problem.message or "hum.wav" in problem.item for problem in summary.refused)
+
+
 def test_noise_files(real_data: Path) -> None:
     assert noise_files(str(real_data / "noise")) == ("car_horn.wav", "dog_bark.wav")
 
@@ -174,6 +204,24 @@ def test_words_end_with_the_audio_at_a_cut() -> None:
         (1_500_000, 1_600_000, "given"),
         (2_000_000, 2_100_000, "given"),
     ]
+
+
+def test_no_change_takes_the_last_word() -> None:
+    """A delay of 0.3 s would put the only word, which ends at 0.2 s, before the beginning; a cut from 0 s on would
+    take it away."""
+    recipe = load_recipe(None, {"codec.id": "untrained:0"})
+    word = TimedWord("hi", 0, 200_000, recipe.text.main_speaker, None, "given")
+    later = TimedWord("there", 500_000, 700_000, recipe.text.main_speaker, None, "given")
+    early = Augmentation(AugmentPlan(gain_db=1.0, text_delay_us=300_000), 0.1, 0, None)
+    assert keeping_text(early, [word, later], recipe, 10) == early
+    assert keeping_text(early, [word], recipe, 10).plan == AugmentPlan(gain_db=1.0)
+    late = Augmentation(AugmentPlan(text_delay_us=-900_000), 0.1, 0, None)
+    assert keeping_text(late, [word], recipe, 12) == late
+    assert keeping_text(late, [word], recipe, 11).plan == AugmentPlan()
+    cut = Augmentation(AugmentPlan(cuts=((0, 24_000),), text_delay_us=100_000), 0.1, 0, None)
+    assert keeping_text(cut, [word], recipe, 10).plan == AugmentPlan(text_delay_us=100_000)
+    both = Augmentation(AugmentPlan(cuts=((0, 24_000),), text_delay_us=300_000), 0.1, 0, None)
+    assert keeping_text(both, [word], recipe, 10).plan == AugmentPlan()
 
 
 @settings(max_examples=100, deadline=None)
