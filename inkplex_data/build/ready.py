@@ -20,6 +20,7 @@ from inkplex_data.build.speakers import speaker_rule
 from inkplex_data.config import Recipe
 from inkplex_data.corpus import swap
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
+from inkplex_data.corpus.given import needs_words
 from inkplex_data.corpus.sidecar import read_sidecar
 from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.problems import Problem, ProblemLog
@@ -160,8 +161,6 @@ def _hearing(recipe: Recipe, entry: CallEntry) -> Hear | None:
 
 
 def _has_words(entry: CallEntry) -> bool:
-    from inkplex_data.speech.align.batch import needs_words
-
     if not needs_words(entry.words):
         return True
     sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None

@@ -19,11 +19,11 @@ from inkplex_data.build.voice import voice_stretch
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config import Recipe
 from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus.given import given_words
 from inkplex_data.corpus.sidecar import Sidecar, read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule, Transcript, load_words, map_speakers
-from inkplex_data.corpus.words import RawWord, TimedWord, main_speaker_faults, repair_words
+from inkplex_data.corpus.transcripts import SpeakerRule
+from inkplex_data.corpus.words import TimedWord, main_speaker_faults
 from inkplex_data.problems import Problem, ProblemLog, without_root
-from inkplex_data.speech.align.batch import needs_words
 
 VERSION = 4
 KIND = "scans"
@@ -153,23 +153,9 @@ def read_words(
     conditions = entry.text_conditions
     if recipe.words.source == "none":
         return [], conditions
-    words: list[TimedWord] = []
-    known = sidecar.words if sidecar is not None else None
-    # Captions or plain text beside the audio do not displace the word times of a sidecar.
-    if entry.words is not None and not (known is not None and known.items and needs_words(entry.words)):
-        words, transcript = load_words(entry.words, duration_us=duration_us, log=log, rule=rule)
-        if conditions is None and not entry.swapped:
-            conditions = transcript.text_conditions
-    elif known is not None:
-        raw = [
-            RawWord(
-                word.text, word.start_s, word.end_s, word.speaker, word.confidence, f"/words/items/{index}"
-            )
-            for index, word in enumerate(known.items)
-        ]
-        given = Transcript(raw, "sidecar", entry.sidecar or Path())
-        raw = map_speakers(given, rule).words
-        words = repair_words(raw, duration_us=duration_us, log=log, method=known.method or "sidecar")
+    words, given = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
+    if conditions is None and not entry.swapped:
+        conditions = given
     for fault in main_speaker_faults(words, recipe.text.main_speaker):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
     return words, conditions

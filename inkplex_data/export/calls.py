@@ -10,9 +10,10 @@ from typing import Any
 from inkplex_data.audio.call import resolve_channels
 from inkplex_data.clock import samples_to_us
 from inkplex_data.corpus.entry import CallEntry, Corpus
+from inkplex_data.corpus.given import given_words
 from inkplex_data.corpus.sidecar import read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule, load_words
-from inkplex_data.corpus.words import RawWord, TimedWord, repair_words
+from inkplex_data.corpus.transcripts import SpeakerRule
+from inkplex_data.corpus.words import TimedWord
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.native import NativeStereo
 from inkplex_data.problems import Problem, ProblemLog
@@ -70,21 +71,11 @@ def _read(entry: CallEntry, agent: str | None, log: ProblemLog) -> ExportCall:
     audio = resolve_channels(entry.audio, entry.channels)
     stereo = NativeStereo(audio, audio.scan(log))
     duration_us = samples_to_us(stereo.scan.samples)
-    words: list[TimedWord] = []
-    conditions = entry.text_conditions
-    if entry.words is not None:
-        channel = entry.channels.agent if entry.channels is not None else 0
-        rule = SpeakerRule(agent=agent, agent_channel=channel)
-        words, transcript = load_words(entry.words, duration_us=duration_us, log=log, rule=rule)
-        conditions = conditions if conditions is not None else transcript.text_conditions
-    elif entry.sidecar is not None and (given := read_sidecar(entry.sidecar).words) is not None:
-        raw = [
-            RawWord(
-                word.text, word.start_s, word.end_s, word.speaker, word.confidence, f"/words/items/{index}"
-            )
-            for index, word in enumerate(given.items)
-        ]
-        words = repair_words(raw, duration_us=duration_us, log=log, method=given.method or "sidecar")
+    channel = entry.channels.agent if entry.channels is not None else 0
+    rule = SpeakerRule(agent=agent, agent_channel=channel)
+    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
+    words, given = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
+    conditions = entry.text_conditions if entry.text_conditions is not None else given
     return ExportCall(entry, stereo, words, conditions, tuple(log.problems))
 
 

@@ -19,6 +19,7 @@ from inkplex_data.atomic import replacing
 from inkplex_data.audio.call import ChannelRef, resolve_channels
 from inkplex_data.audio.resample import resample
 from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus.given import has_word_times
 from inkplex_data.corpus.transcripts import SpeakerRule, read_transcript, word_suffixes
 from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE
@@ -31,7 +32,6 @@ from inkplex_data.speech.align.packing import RATE_HZ
 from inkplex_data.speech.align.transcribe import SpeechAligner
 
 FAILURES: Final = "align.failures.jsonl"
-UNTIMED: Final = frozenset({"words-no-word-times", "words-speakers-only"})
 
 
 @dataclass(frozen=True)
@@ -72,25 +72,6 @@ def voice_channels(entry: CallEntry) -> tuple[ChannelRef, ChannelRef | None]:
 def agent_channel(entry: CallEntry) -> ChannelRef:
     """Where the agent's voice is: a one-channel file holds one voice. Raises CallRefused."""
     return voice_channels(entry)[0]
-
-
-def has_word_times(path: Path) -> bool:
-    """False for captions, utterances, plain text and speaker turns. Raises CallRefused for what cannot be read."""
-    try:
-        read_transcript(path)
-    except CallRefused as error:
-        if error.code in UNTIMED:
-            return False
-        raise
-    return True
-
-
-def needs_words(path: Path | None) -> bool:
-    """Whether a call has no transcript, or one without word times. One that cannot be read is another matter."""
-    try:
-        return path is None or not has_word_times(path)
-    except CallRefused:
-        return False
 
 
 def known_text(entry: CallEntry) -> Path | None:

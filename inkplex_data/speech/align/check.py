@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from inkplex_data.clock import US_PER_S, us_to_seconds
 from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus.given import given_words
 from inkplex_data.corpus.read import read_corpus
 from inkplex_data.corpus.sidecar import read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule, Transcript, load_words, map_speakers
-from inkplex_data.corpus.words import SPEAKER_MAIN, RawWord, TimedWord, repair_words
+from inkplex_data.corpus.transcripts import SpeakerRule
+from inkplex_data.corpus.words import SPEAKER_MAIN, TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
 from inkplex_data.problems import Problem, ProblemLog
-from inkplex_data.speech.align.batch import agent_channel, channel_samples, needs_words
+from inkplex_data.speech.align.batch import agent_channel, channel_samples
 from inkplex_data.speech.align.packing import RATE_HZ, pack
 from inkplex_data.speech.align.scorer import WhisperScorer
 from inkplex_data.speech.align.spoken import spoken
@@ -122,15 +123,8 @@ def target_words(entry: CallEntry, duration_us: int, *, agent: str | None = None
     """The agent's words as the corpus gives them; `agent` is its label there. Raises CallRefused."""
     log = ProblemLog(entry.call_id)
     rule = SpeakerRule(agent=agent, agent_channel=entry.channels.agent if entry.channels is not None else 0)
-    words: list[TimedWord] = []
-    known = read_sidecar(entry.sidecar).words if entry.sidecar is not None else None
-    # As in a build, captions or plain text beside the audio do not displace the word times of a sidecar.
-    if entry.words is not None and not (known is not None and known.items and needs_words(entry.words)):
-        words, _ = load_words(entry.words, duration_us=duration_us, log=log, rule=rule)
-    elif entry.sidecar is not None and known is not None:
-        raw = [RawWord(w.text, w.start_s, w.end_s, w.speaker, w.confidence, "") for w in known.items]
-        given = map_speakers(Transcript(raw, "sidecar", entry.sidecar), rule)
-        words = repair_words(given.words, duration_us=duration_us, log=log)
+    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
+    words, _ = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
     words = [word for word in words if word.speaker == SPEAKER_MAIN]
     if not words:
         raise CallRefused("text-all-pad", "the call has no words of its agent to check", where=entry.where)
