@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -41,8 +43,9 @@ def plan_chunks(
     return np.array(chunks, np.int64).reshape(-1, 3)
 
 
-def _steps(name: str, values: ArrayLike) -> NDArray[np.int64]:
+def _steps(name: str, values: ArrayLike) -> NDArray[np.signedinteger[Any]]:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(f"{name} is a list of whole steps, not {array.dtype} of shape {array.shape}")
-    return array.astype(np.int64, copy=False)
+    # A copy of half a million steps costs more than all that follows.
+    return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
@@ -20,6 +20,7 @@ from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.store.files import RESTORE, Files
 
 Schema = Mapping[str, pl.DataType]
+Compression = Literal["zstd", "lz4"]
 _COMPAT = pl.CompatLevel.oldest()
 
 
@@ -56,7 +57,14 @@ def row_table(row: Mapping[str, Any], schema: Schema) -> pl.DataFrame:
 class TableWriter:
     """Appends row groups to one Parquet file. Only the last row group and the footer are in memory."""
 
-    def __init__(self, path: Path, schema: Schema, *, metadata: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        schema: Schema,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        compression: Compression = "zstd",
+    ) -> None:
         self.rows = 0
         self._schema = dict(schema)
         self._what = path.stem
@@ -65,7 +73,12 @@ class TableWriter:
             arrow = arrow.with_metadata(dict(metadata))
         self._arrow = arrow
         self._writer = pq.ParquetWriter(
-            path, arrow, compression="zstd", compression_level=3, write_page_checksum=True, version="2.6"
+            path,
+            arrow,
+            compression=compression,
+            compression_level=3 if compression == "zstd" else None,
+            write_page_checksum=True,
+            version="2.6",
         )
 
     def write(self, table: pl.DataFrame) -> None:

@@ -51,6 +51,16 @@ def test_one_row_group_per_part(tmp_path: Path) -> None:
         reader.read(columns=["other"])
 
 
+def test_both_compressions_hold_the_same(tmp_path: Path) -> None:
+    part = rows(0, 500)
+    for compression in ("zstd", "lz4"):
+        with TableWriter(tmp_path / f"{compression}.parquet", SCHEMA, compression=compression) as writer:
+            writer.write(part)
+        assert TableReader(LocalFiles(tmp_path), f"{compression}.parquet").read().equals(part)
+        stored = pq.read_metadata(tmp_path / f"{compression}.parquet").row_group(0).column(0).compression
+        assert stored.lower() == compression
+
+
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.data())
 def test_groups_cover_exactly_the_rows_asked_for(counts: list[int], data: st.DataObject) -> None:
     total = sum(counts)
