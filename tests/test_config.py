@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inkplex_data.config import Recipe, load_recipe, recipe_names
+from inkplex_data.config_augment import AugmentConfig
 from inkplex_data.errors import ConfigError
 
 
@@ -14,6 +15,15 @@ def test_every_shipped_recipe_loads() -> None:
     assert "demo" in recipe_names()
     for name in recipe_names():
         assert load_recipe(name).name == name
+
+
+def test_the_recipes_of_moshi_and_personaplex_say_what_their_sources_do() -> None:
+    """seeds/002, stages 3 and 4, and the caller's augmentation of stage 5."""
+    simulated, fisher, personaplex = map(load_recipe, ("moshi_simulated", "moshi_fisher", "personaplex"))
+    assert (simulated.audio.mono, simulated.audio.main_speaker) == ("diarize", "random")
+    assert (simulated.audio.inactive, simulated.text.delay_s, simulated.augment) == ("zero", 0.0, None)
+    assert fisher.audio.swap_roles and fisher.words.source == "whisper" and fisher.augment is None
+    assert personaplex.prefix is not None and personaplex.augment == AugmentConfig()
 
 
 def test_all_faults_of_a_file_are_told_together(tmp_path: Path) -> None:

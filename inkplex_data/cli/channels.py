@@ -38,8 +38,8 @@ def channels(
 ) -> None:
     """Tell which side of each call is the agent, by what, and how much of each voice bleeds into the other channel.
 
-    Nothing is written. Exits with 3 where a call could not be decided or cannot be used; `build --agent auto`
-    refuses the same calls.
+    Nothing is written. Exits with 3 where a call could not be decided or cannot be used. `build --agent auto`
+    decides in the same way; with `--words whisper` it also hears the calls, as --whisper does here.
     """
     from inkplex_data.corpus.read import read_corpus
     from inkplex_data.errors import UsageError

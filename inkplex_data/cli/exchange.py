@@ -98,7 +98,12 @@ def import_words(
     out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder for the Moshi JSON files."),
     agent: str | None = typer.Option(None, help="Label or channel number of the agent."),
 ) -> None:
-    """Transcripts of any format become Moshi JSON, named like them. Exits with 3 where some could not be read."""
+    """Transcripts become Moshi JSON, named like them. Exits with 3 where some could not be read.
+
+    Told apart by content: Amazon Transcribe and Call Analytics, Azure, Google, Deepgram, OpenAI, whisper-timestamped,
+    WhisperX, Harper Valley, CTM, TextGrid. Captions (SRT, VTT) and plain text have no word times: `align` finds them.
+    RTTM has speakers only: `diarize --rttm` takes it.
+    """
     from inkplex_data.export.words import convert_words
 
     summary = convert_words(transcripts, out, agent=agent)

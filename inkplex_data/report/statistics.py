@@ -15,11 +15,11 @@ def render_statistics(table: pl.DataFrame) -> RenderableType:
     """One line a measure: mean and percentiles, and the human mean; `table` as `store.statistics.STATISTICS`."""
     if not table.height:
         return Text("No calls to measure.", QUIET)
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    shown.add_column("measure")
-    shown.add_column("unit", style=QUIET)
-    for name in ("count", "mean", "p10", "median", "p90", "human mean"):
-        shown.add_column(name, justify="right")
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    shown.add_column("measure", no_wrap=True)
+    shown.add_column("unit", style=QUIET, no_wrap=True)
+    for name in ("count", "mean", "p10", "median", "p90", "human"):
+        shown.add_column(name, justify="right", no_wrap=True)
     for row in table.iter_rows(named=True):
         numbers = [_number(row[name]) for name in ("mean", "p10", "p50", "p90", "human")]
         shown.add_row(row["measure"], row["unit"], f"{row['count']:,} {row['over']}", *numbers)

@@ -31,6 +31,11 @@ def test_lines(made: Made) -> None:
     assert line.split() == ["pause", "s/min", "1", "calls", "3.00", "3.00", "3.00", "3.00", "6.40"]
 
 
+def test_a_narrow_terminal_cuts_no_number(made: Made) -> None:
+    out = RUNNER.invoke(app, ["stats", str(made.root)], env={"COLUMNS": "80"}).output
+    assert "…" not in out.partition("Speech is found")[0]
+
+
 def test_json(made: Made) -> None:
     lines = RUNNER.invoke(app, ["stats", str(made.root), "--json"]).output.splitlines()
     rows = [json.loads(line) for line in lines]
