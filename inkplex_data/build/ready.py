@@ -21,12 +21,12 @@ from inkplex_data.config import Recipe
 from inkplex_data.corpus import swap
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.given import needs_words
-from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.corpus.sidecar import read_sidecar, with_constructed_sides
 from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.speech.agent.find import Hear, decide
 
-VERSION: Final = 2
+VERSION: Final = 3
 STREAMS: Final = "streams"
 SIDES: Final = "sides"
 WORDS: Final = "aligned"
@@ -80,7 +80,7 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
             settings.seed,
             recipe.strict,
         ],
-        [entry.call_id, file_stamp(entry.audio)],
+        [entry.call_id, file_stamp(entry.audio), entry.sidecar and file_stamp(entry.sidecar)],
     )
     folder = ledger.done(STREAMS, entry.call_id, mark)
     if folder is None:
@@ -97,6 +97,10 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
                 inactive=settings.inactive,
                 seed=settings.seed,
             )
+            if entry.sidecar is not None:
+                told = with_constructed_sides(read_sidecar(entry.sidecar), read_sidecar(made.sidecar))
+                text = told.model_dump_json(by_alias=True, exclude_none=True)
+                made.sidecar.write_text(text, encoding="utf-8")
             log = ProblemLog(entry.call_id, strict=recipe.strict)
             overlap_us = int((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum())
             log.add(
@@ -108,11 +112,7 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
             _keep(working, log)
         folder = ledger.folder(STREAMS, entry.call_id)
     notes += _kept(folder)
-    return dataclasses.replace(
-        entry,
-        audio=folder / "call.wav",
-        sidecar=entry.sidecar if entry.sidecar is not None else folder / "call.sidecar.json",
-    )
+    return dataclasses.replace(entry, audio=folder / "call.wav", sidecar=folder / "call.sidecar.json")
 
 
 def _with_sides(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:

@@ -15,7 +15,7 @@ from inkplex_data.corpus.crop import crop
 from inkplex_data.corpus.faults import Breach, breaches_of
 from inkplex_data.corpus.fields import Interval
 from inkplex_data.corpus.jsontext import JsonFault, read_document
-from inkplex_data.corpus.sidecar_models import HistorySegment, Sidecar, Spans
+from inkplex_data.corpus.sidecar_models import HistorySegment, Masks, Sidecar, Spans
 from inkplex_data.errors import CallRefused, CorpusError
 
 if TYPE_CHECKING:
@@ -154,3 +154,20 @@ def availability_breaches(sidecar: Sidecar) -> list[Breach]:
                 rule = f"begins before its evidence {name!r} arrives at {known[name]} s"
                 breaches.append(Breach(f"/evidence/claims/{index}/start_s", f"{claim.start_s} s", rule))
     return breaches
+
+
+def with_constructed_sides(given: Sidecar, made: Sidecar) -> Sidecar:
+    """What a corpus says of a one-channel call, with what its division into two streams adds: both sides are
+    constructed, by what, and which stretches carry no loss because both speak in them."""
+    audio, extra = given.audio, made.audio
+    if audio is not None and extra is not None:
+        sides = {"agent": (audio.agent, extra.agent), "caller": (audio.caller, extra.caller)}
+        update: dict[str, object] = {
+            side: own.model_copy(update={"index": new.index, "origin": new.origin})
+            for side, (own, new) in sides.items()
+        }
+        update["transforms"] = [*audio.transforms, *extra.transforms]
+        extra = audio.model_copy(update=update)
+    masks, added = given.masks or Masks(), made.masks or Masks()
+    masks = masks.model_copy(update={"excluded": [*masks.excluded, *added.excluded]})
+    return given.model_copy(update={"audio": extra, "masks": masks})

@@ -24,6 +24,7 @@ from inkplex_data.cli.app import app
 from inkplex_data.config import Recipe, load_recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.sidecar import read_sidecar
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
 from tests.build.conftest import write_call
@@ -133,6 +134,29 @@ def test_an_exchanged_call_has_the_other_voice_as_its_agent(talk: Path, tmp_path
         assert {said(one, "ME"), said(other, "ME")} == {WIZARD, HORIZON}
         assert said(one, "ME") == said(other, "SPEAKER_CALLER")
         assert other.entry.channels == ChannelSpec(1, 0) and one.entry.channels is None
+
+
+def test_a_sidecar_of_the_corpus_stays_and_says_what_was_constructed(talk: Path, tmp_path: Path) -> None:
+    """Somebody's own sidecar keeps its words and masks; that the sides are constructed, and by what, is added."""
+    given = {
+        "schema": "inkplex/sidecar@1",
+        "identity": {"clip_id": "talk"},
+        "audio": {"agent": {"voice": "ann"}, "transforms": [{"name": "denoise"}]},
+        "words": {"items": [{"text": "Yes.", "start_s": 0.5, "end_s": 0.8}]},
+        "masks": {"excluded": [{"start_s": 7.5, "end_s": 8.0, "modality": "text", "reason": "uncertain"}]},
+    }
+    (talk / "talk.sidecar.json").write_text(json.dumps(given))
+    found = ready_call(entry_of(talk), recipe(), tmp_path / "store")
+    assert found.entry.sidecar is not None
+    told = read_sidecar(found.entry.sidecar)
+    assert told.audio is not None and told.masks is not None and told.words is not None
+    assert (told.audio.agent.origin, told.audio.caller.origin) == ("constructed", "constructed")
+    assert told.audio.agent.voice == "ann" and told.words.items[0].text == "Yes."
+    assert [made.name for made in told.audio.transforms] == ["denoise", "diarize"]
+    assert told.masks.excluded[0].reason == "uncertain"
+    (talk / "talk.sidecar.json").unlink()
+    alone = ready_call(entry_of(talk), recipe(), tmp_path / "store").entry.sidecar
+    assert alone is not None and read_sidecar(alone).words is None
 
 
 def test_what_is_there_stays(talk: Path, tmp_path: Path) -> None:
