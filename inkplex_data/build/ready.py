@@ -61,6 +61,12 @@ def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
     return Ready(entry, tuple(notes))
 
 
+def turns_beside(entry: CallEntry) -> Path | None:
+    """The RTTM file of a one-file call's own name, which says who speaks when."""
+    path = entry.audio.with_suffix(".rttm") if isinstance(entry.audio, Path) else None
+    return path if path is not None and path.is_file() else None
+
+
 def _is_mono(entry: CallEntry) -> bool:
     """A one-channel file whose channels nobody named."""
     named = entry.channels is not None and not entry.channels_assumed
@@ -70,6 +76,7 @@ def _is_mono(entry: CallEntry) -> bool:
 def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
     assert isinstance(entry.audio, Path)
     settings = recipe.audio
+    rttm = turns_beside(entry)
     mark = stamp(
         VERSION,
         [
@@ -80,7 +87,7 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
             settings.seed,
             recipe.strict,
         ],
-        [entry.call_id, file_stamp(entry.audio), entry.sidecar and file_stamp(entry.sidecar)],
+        [entry.call_id, *map(file_stamp, (entry.audio, entry.sidecar, rttm))],
     )
     folder = ledger.done(STREAMS, entry.call_id, mark)
     if folder is None:
@@ -90,7 +97,8 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
             made = divide(
                 ChannelRef(entry.audio),
                 working / "call",
-                diarizer=tools.diarizer(settings.diarizer, settings.speakers),
+                diarizer=None if rttm else tools.diarizer(settings.diarizer, settings.speakers),
+                rttm=rttm,
                 # A call and its exchanged twin are one recording, so `random` has to choose alike.
                 call_id=entry.call_id.removesuffix(swap.SUFFIX) if entry.swapped else entry.call_id,
                 main=settings.main_speaker,
@@ -105,7 +113,8 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
             overlap_us = int((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum())
             log.add(
                 "streams-constructed",
-                f"{len({turn.speaker for turn in made.turns})} speakers by {settings.diarizer}, main speaker "
+                f"{len({turn.speaker for turn in made.turns})} speakers by "
+                f"{settings.diarizer if rttm is None else rttm.name}, main speaker "
                 f"{made.streams.main}, {overlap_us} µs of overlap",
                 item=entry.source,
             )

@@ -13,7 +13,7 @@ from inkplex_data.audio.call import CallAudio, resolve_channels
 from inkplex_data.audio.scan import AudioScan, Role
 from inkplex_data.build.check_speech import is_masked_by_check
 from inkplex_data.build.ledger import Ledger, file_sha256, file_stamp, stamp
-from inkplex_data.build.ready import ready_call
+from inkplex_data.build.ready import ready_call, turns_beside
 from inkplex_data.build.speakers import speaker_rule
 from inkplex_data.build.voice import voice_stretch
 from inkplex_data.clock import frames_of_samples, samples_to_us
@@ -41,7 +41,8 @@ class ScanJob:
     def stamp(self) -> str:
         entry = dataclasses.asdict(dataclasses.replace(self.entry, where=""))
         files = (*self.entry.audio_paths, self.entry.words, self.entry.sidecar)
-        return stamp(VERSION, self.recipe.digest(), entry, [file_stamp(path) for path in files])
+        known = turns_beside(self.entry)
+        return stamp(VERSION, self.recipe.digest(), entry, [file_stamp(path) for path in (*files, known)])
 
 
 @dataclass(frozen=True)

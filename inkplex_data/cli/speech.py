@@ -121,7 +121,10 @@ def diarize(
         ..., "-o", "--out", metavar="DIR", help="Folder for NAME.wav, .rttm, .sidecar.json."
     ),
     model: str = typer.Option("offline", help="offline, or a folder or hub id of a pyannote.audio pipeline."),
-    rttm: Path | None = typer.Option(None, help="Speaker turns that are known already, for one recording."),
+    rttm: Path | None = typer.Option(
+        None,
+        help="Speaker turns that are known already: a file, or a folder of NAME.rttm. Several recordings take those of their names.",
+    ),
     main: str = typer.Option(
         "most", help="Who becomes the agent: most, first, random, or a speaker's label."
     ),
@@ -140,8 +143,8 @@ def diarize(
     from inkplex_data.speech.diarize.rttm import speakers as speaking
 
     recordings = _recordings(audio, out)
-    if rttm is not None and len(recordings) != 1:
-        raise UsageError("--rttm goes with one recording")
+    if rttm is not None and not rttm.exists():
+        raise UsageError("there is no such file or folder", where=f"--rttm {rttm}")
     diarizer = None if rttm is not None else load_diarizer(model, speakers=speakers)
     failed = 0
     for name, path in recordings.items():
@@ -150,7 +153,8 @@ def diarize(
                 ChannelRef(path),
                 out / name,
                 diarizer=diarizer,
-                rttm=rttm,
+                rttm=rttm / f"{name}.rttm" if rttm is not None and rttm.is_dir() else rttm,
+                only_named=len(recordings) > 1 and rttm is not None and rttm.is_file(),
                 call_id=name,
                 main=main,
                 inactive="room" if room_tone else "zero",

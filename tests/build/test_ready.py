@@ -27,6 +27,7 @@ from inkplex_data.corpus.read import read_corpus
 from inkplex_data.corpus.sidecar import read_sidecar
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.speech.diarize.rttm import SpeakerTurn, write_rttm
 from tests.build.conftest import write_call
 from tests.conftest import ROOT
 
@@ -134,6 +135,22 @@ def test_an_exchanged_call_has_the_other_voice_as_its_agent(talk: Path, tmp_path
         assert {said(one, "ME"), said(other, "ME")} == {WIZARD, HORIZON}
         assert said(one, "ME") == said(other, "SPEAKER_CALLER")
         assert other.entry.channels == ChannelSpec(1, 0) and one.entry.channels is None
+
+
+def test_turns_beside_the_recording_need_no_diarizer(
+    talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (talk / "talk.json").write_text(json.dumps({"alignments": [["Yes.", [0.1, 0.3], "SPEAKER_MAIN"]]}))
+    write_rttm(talk / "talk.rttm", [SpeakerTurn(0, 2_000_000, "ann"), SpeakerTurn(0, 8_000_000, "bob")], "x")
+    with monkeypatch.context() as patch:
+        patch.setattr(tools, "diarizer", lambda *_: Nothing())
+        found = ready_call(entry_of(talk), recipe(audio__main_speaker="ann"), tmp_path / "store")
+    made, _ = soundfile.read(found.entry.audio, dtype="float32")
+    assert made[: 2 * RATE_HZ, 0].any() and not made[2 * RATE_HZ :, 0].any()
+    assert "2 speakers by talk.rttm, main speaker ann, 2000000 µs of overlap" in found.notes[0].message
+    (talk / "talk.rttm").unlink()
+    with pytest.raises(CallRefused, match="there is no speaker 'ann'"):
+        ready_call(entry_of(talk), recipe(audio__main_speaker="ann"), tmp_path / "store")
 
 
 def test_a_sidecar_of_the_corpus_stays_and_says_what_was_constructed(talk: Path, tmp_path: Path) -> None:

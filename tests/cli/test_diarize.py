@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app, main
 from inkplex_data.corpus.sidecar import read_sidecar
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, read_rttm, write_rttm
+from inkplex_data.speech.diarize.rttm import SpeakerTurn, read_rttm, rttm_text, write_rttm
 
 pytest.importorskip("silero_vad")
 if importlib.util.find_spec("resemblyzer") is None:
@@ -112,8 +112,29 @@ def test_one_failure_of_several_is_named(talk: Path, capsys: pytest.CaptureFixtu
     assert "broken.wav: [audio-unreadable]" in result.output
     assert run(silent, "-o", talk.parent / "out").exit_code == 1
     with pytest.raises(SystemExit) as ended:
-        main(["diarize", str(talk), str(silent), "-o", str(talk.parent / "out"), "--rttm", str(talk)])
-    assert ended.value.code == 2 and "one recording" in capsys.readouterr().err
+        main(["diarize", str(talk), "-o", str(talk.parent / "out"), "--rttm", str(talk.parent / "none.rttm")])
+    assert ended.value.code == 2 and "no such file or folder" in capsys.readouterr().err
+
+
+def test_recordings_take_the_turns_of_their_names(talk: Path) -> None:
+    """From one file of several recordings, as evaluation campaigns give them, or from a folder."""
+    folder, out = talk.parent / "calls", talk.parent / "out"
+    folder.mkdir()
+    turns = {name: [SpeakerTurn(0, end_us, name)] for name, end_us in (("a", 400_000), ("b", 900_000))}
+    for name in ("a", "b", "c"):
+        soundfile.write(folder / f"{name}.wav", np.full(RATE_HZ, 0.25, np.float32), RATE_HZ)
+    known = folder / "all.rttm"
+    known.write_text("".join(rttm_text(own, name) for name, own in turns.items()))
+    result = run(folder, "-o", out, "--rttm", known)
+    assert result.exit_code == 3 and "c.wav: [words-unreadable] has no speaker turns of 'c'" in result.output
+    assert run(folder / "b.wav", "-o", talk.parent / "one", "--rttm", known).exit_code == 0
+    for name, own in turns.items():
+        write_rttm(talk.parent / "turns" / f"{name}.rttm", own, "any")
+    assert run(folder, "-o", talk.parent / "from-folder", "--rttm", talk.parent / "turns").exit_code == 3
+    for made in (out, talk.parent / "from-folder"):
+        assert {name: read_rttm(made / f"{name}.rttm") for name in turns} == turns
+        assert not (made / "c.wav").exists()
+    assert read_rttm(talk.parent / "one" / "b.rttm") == turns["b"]
 
 
 def test_a_folder_keeps_its_names_and_no_recording_is_replaced(

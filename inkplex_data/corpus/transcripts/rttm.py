@@ -45,6 +45,12 @@ def _detect(content: Content) -> bool:
     )
 
 
+def recordings(content: Content) -> list[str]:
+    """Names of the recordings that a file has speaker turns of, in their order."""
+    found = (fields[1] for _, fields in _lines(content) if fields[0] == "SPEAKER" and len(fields) > 1)
+    return list(dict.fromkeys(found))
+
+
 def turns(content: Content, recording: str | None = None) -> list[Segment]:
     """The speaker turns of one recording, in file order, without text.
 
@@ -52,7 +58,7 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
     Raises CallRefused (words-unreadable) for a line that is none, and where it is not clear which recording.
     """
     lines = [(number, fields) for number, fields in _lines(content) if fields[0] == "SPEAKER"]
-    known = list(dict.fromkeys(fields[1] for _, fields in lines if len(fields) > 1))
+    known = recordings(content)
     if recording is None:
         own = (
             known if len(known) == 1 else [name for name in known if PurePath(name).stem == content.path.stem]

@@ -40,6 +40,7 @@ def divide(
     *,
     diarizer: Diarizer | None,
     rttm: Path | None = None,
+    only_named: bool = False,
     call_id: str,
     main: str = "most",
     inactive: Inactive = "zero",
@@ -47,13 +48,14 @@ def divide(
 ) -> Divided:
     """Write `out`.wav (left agent, right caller; float, at the recording's own rate), `out`.rttm, `out`.sidecar.json.
 
-    The turns come from `rttm` where given, else from `diarizer`. Overlap carries no audio loss, since one stream
+    The turns come from `rttm` where given (the recording named like the audio file, and with `only_named` no other),
+    else from `diarizer`. Overlap carries no audio loss, since one stream
     then holds both voices and the other neither. The number of samples stays as it is.
     Raises CallRefused: what decoding raises, and speakers-not-found.
     """
     samples, rate_hz = read_channel(ref)
     if rttm is not None:
-        turns, name = read_rttm(rttm), "rttm"
+        turns, name = read_rttm(rttm, ref.path.stem, only=only_named), "rttm"
     else:
         assert diarizer is not None
         turns, name = diarizer.turns(resample(samples, rate_hz, RATE_HZ)), diarizer.name

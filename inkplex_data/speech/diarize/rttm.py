@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 
 from inkplex_data.atomic import replacing
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.transcripts import read_segments
+from inkplex_data.corpus.jsontext import read_bounded
+from inkplex_data.corpus.transcripts import Content
+from inkplex_data.corpus.transcripts.rttm import recordings, turns
+from inkplex_data.errors import CallRefused, CorpusError
 
 
 @dataclass(frozen=True, order=True)
@@ -23,16 +26,31 @@ class SpeakerTurn:
     speaker: str
 
 
-def read_rttm(path: Path) -> list[SpeakerTurn]:
-    """Turns of a file, sorted; empty ones are left out.
+def read_rttm(path: Path, recording: str | None = None, *, only: bool = False) -> list[SpeakerTurn]:
+    """Turns of one recording in a file, sorted; empty ones are left out.
 
-    Raises CallRefused (words-unreadable, words-unknown-format) where the file is no RTTM of one recording.
+    That is the one called `recording` (an audio file's name, its ending left out on both sides); without one, and
+    unless `only` that one will do, the one that the file holds or that is named like it.
+    Raises CallRefused (words-unreadable) where there is no such recording, or the file is no RTTM.
     """
-    turns = [
+    try:
+        content = Content(path, read_bounded(path))
+    except (OSError, CorpusError) as error:
+        raise CallRefused("words-unreadable", str(error), where=str(path)) from error
+    known = recordings(content)
+    wanted = "_".join((recording or "").split())
+    own = [name for name in known if wanted in (name, PurePath(name).stem)] if wanted else []
+    if not own and only:
+        raise CallRefused(
+            "words-unreadable",
+            f"has no speaker turns of {wanted!r}, but of {', '.join(known[:5]) or 'nothing'}",
+            where=str(path),
+        )
+    found = [
         SpeakerTurn(max(seconds_to_us(part.start_s), 0), seconds_to_us(part.end_s), part.speaker)
-        for part in read_segments(path, "rttm")
+        for part in turns(content, own[0] if own else None)
     ]
-    return sorted(turn for turn in turns if turn.end_us > turn.start_us)
+    return sorted(turn for turn in found if turn.end_us > turn.start_us)
 
 
 def rttm_text(turns: Iterable[SpeakerTurn], recording: str) -> str:
