@@ -31,7 +31,7 @@ from inkplex_data.build.streams import CallStreams
 from inkplex_data.build.turns import turn_row
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
 from inkplex_data.config import Recipe
-from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecar import Sidecar, frame_mask, read_sidecar
 from inkplex_data.corpus.swap import swapped_sidecar
 from inkplex_data.corpus.words import TimedWord
@@ -49,7 +49,7 @@ from inkplex_data.store.format import (
 )
 from inkplex_data.store.shard import CallPart, empty
 
-VERSION = 4
+VERSION = 5
 KIND = "calls"
 
 
@@ -150,6 +150,8 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
         versions = build_versions(tokens, clock, window=recipe.memory.window)
     agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
     row = _row(job, placed, sidecar)
+    # What was divided has channels of the ledger's file, not of the corpus's.
+    row |= channel_row(entry) if entry.audio == job.entry.audio else {}
     row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
     row["text_conditions"] = _json(scanned_conditions(scanned))
     return CallPart(
@@ -274,6 +276,14 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, A
         else None,
         "input_sha256": scan.input_sha256,
     }
+
+
+def channel_row(entry: CallEntry) -> dict[str, int]:
+    """Where both sides lie in the one file that `source` names; empty where it is not one file."""
+    if not isinstance(entry.audio, Path):
+        return {}
+    channels = entry.channels or ChannelSpec(0, 1)
+    return {"agent_channel": channels.agent, "caller_channel": channels.caller}
 
 
 def _json(value: Any) -> str | None:

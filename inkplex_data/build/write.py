@@ -25,7 +25,12 @@ from inkplex_data.problems import Problem
 from inkplex_data.store.format import STATE_ROWS
 from inkplex_data.store.shard import CallShardWriter, PrefixShardWriter, RecordingShardWriter
 
-EXTRA_COLUMNS = {"input_sha256": pl.String(), **TURN_COLUMNS}
+EXTRA_COLUMNS = {
+    "input_sha256": pl.String(),
+    "agent_channel": pl.Int32(),
+    "caller_channel": pl.Int32(),
+    **TURN_COLUMNS,
+}
 
 
 def write_call_shard(

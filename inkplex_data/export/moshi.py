@@ -138,10 +138,14 @@ def export_store(store: Store, folder: Path) -> ExportSummary:
     """
     prepared_folder(folder)
     summary, inventories, names = ExportSummary(folder), _Inventories(folder), FileNames()
-    rows = store.calls().select("call_id", "source", "duration_us", "split", "text_conditions").collect()
+    calls = store.calls()
+    usual = [name for name in ("agent_channel", "caller_channel") if name in calls.collect_schema()]
+    rows = calls.select("call_id", "source", "duration_us", "split", "text_conditions", *usual).collect()
     renamed, taken = 0, set[str]()
     for row in rows.iter_rows(named=True):
-        path = _audio_path(row["source"], names.of(row["call_id"]), taken)
+        # The layout's file has the agent on the left; one that has not, or one channel, cannot be used as it is.
+        source = row["source"] if [row[name] for name in usual] in ([], [0, 1]) else None
+        path = _audio_path(source, names.of(row["call_id"]), taken)
         taken.add(PurePosixPath(path).with_suffix("").as_posix().casefold())
         renamed += path != row["source"]
         conditions = None if row["text_conditions"] is None else json.loads(row["text_conditions"])

@@ -148,6 +148,8 @@ def test_swap_roles(built: Path, corpus: Path, tmp_path: Path, recipe: Recipe) -
         np.testing.assert_array_equal(own.codes, before.codes)
         np.testing.assert_array_equal(twin.codes, np.roll(before.codes, 8, axis=0))
         assert (twin.split, twin.row["family"]) == (own.split, own.row["family"])
+        assert (own.row["agent_channel"], own.row["caller_channel"]) == (0, 1)
+        assert (twin.row["agent_channel"], twin.row["caller_channel"]) == (1, 0)
         spoken = twin.words.filter(pl.col("placed") > 0)
         assert spoken.select("text", "speaker").rows() == [("Hello?", "SPEAKER_MAIN")]
         assert set(twin.words["speaker"]) == {"SPEAKER_MAIN", "SPEAKER_CALLER"}

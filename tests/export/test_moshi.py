@@ -19,7 +19,7 @@ from inkplex_data.export.moshi import export_corpus, export_store
 from inkplex_data.problems import ProblemLog
 from inkplex_data.store.reader import open_store
 from tests.export.made import WORDS
-from tests.store.made import make_store
+from tests.store.made import add_calls, call_part, make_store
 
 
 def samples(entry: CallEntry) -> dict[str, np.ndarray]:
@@ -122,3 +122,22 @@ def test_a_store_gives_words_and_names(tmp_path: Path) -> None:
             assert [(w.text, w.start_us, w.end_us) for w in read] == list(
                 stored.select("text", "start_us", "end_us").sort("start_us", maintain_order=True).iter_rows()
             )
+
+
+def test_a_store_names_only_files_with_the_agent_on_the_left(tmp_path: Path) -> None:
+    made = make_store(tmp_path / "store", finished=False)
+    sides = {"left": (0, 1), "right": (1, 0), "mono": (None, None)}
+    parts = [
+        call_part(name, 25, source=f"{name}.wav", agent_channel=agent, caller_channel=caller)
+        for name, (agent, caller) in sides.items()
+    ]
+    add_calls(made, 7, parts)
+    with open_store(tmp_path / "store") as store:
+        summary = export_store(store, tmp_path / "out")
+    lines = [json.loads(line) for line in (tmp_path / "out" / "dataset.jsonl").read_text().splitlines()]
+    paths = dict(zip(summary.calls, (line["path"] for line in lines), strict=True))
+    assert {name: paths[name] for name in sides} == {
+        "left": "left.wav",
+        "right": "data_stereo/right.wav",
+        "mono": "data_stereo/mono.wav",
+    }
