@@ -70,6 +70,8 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
                 summary.calls.append(call_id)
     finally:
         shutil.rmtree(folder / _TEMPORARY, ignore_errors=True)
+        if not lines:  # the same folder is to serve the next try
+            shutil.rmtree(folder / AUDIO_FOLDER, ignore_errors=True)
     with replacing(folder / MANIFEST_NAME) as file:
         file.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
     return summary
@@ -103,6 +105,11 @@ def _audio_columns(datasets: Any, features: Mapping[str, Any], audio: str | None
         if audio not in known:
             raise UsageError(f"there is no audio column {audio!r}", next_step=f"audio columns are {known}")
         return {"": audio}
+    if not known:
+        raise UsageError(
+            f"no column of the dataset holds audio; it has {', '.join(features)}",
+            next_step="an export of a store has codes and no sound: export the corpus instead",
+        )
     if len(known) == 1:
         return {"": known[0]}
     sides = {side: [name for name in known if side in name.lower()] for side in ("agent", "caller")}

@@ -104,6 +104,15 @@ def test_somebody_elses_columns(tmp_path: Path) -> None:
         import_hf(str(tmp_path / "theirs"), tmp_path / "other", audio="x")
 
 
+def test_a_dataset_without_sound_says_so_and_leaves_the_folder_free(tmp_path: Path) -> None:
+    with open_store(make_store(tmp_path / "store").root) as store:
+        export_hf_store(store, tmp_path / "hf")
+    for _ in range(2):
+        with pytest.raises(UsageError, match="no column of the dataset holds audio") as caught:
+            import_hf(str(tmp_path / "hf"), tmp_path / "out")
+    assert "export the corpus" in str(caught.value) and list((tmp_path / "out").iterdir()) == []
+
+
 def test_what_is_no_dataset(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(CorpusError, match="cannot be read as a dataset"):
