@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from inkplex_data.atomic import replacing
 from inkplex_data.corpus.folder import AUDIO_SUFFIXES, MANIFEST_NAME
-from inkplex_data.corpus.words import SPEAKER_MAIN
+from inkplex_data.corpus.words import SPEAKER_MAIN, SPEAKER_UNKNOWN
 from inkplex_data.errors import CorpusError, UsageError
 from inkplex_data.export.calls import ExportSummary, prepared_folder
 from inkplex_data.export.names import FileNames
@@ -41,7 +41,7 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
     `source` is a folder (of `save_to_disk`, or of Parquet files) or a hub id. `audio` names the column of
     two-channel audio; by default it is the one audio column, or two of them of which one names the agent
     and the other the caller. `words` is a list of objects with `text` or `word`, `start_s` or `start`,
-    `end_s` or `end` in seconds, and `speaker`, without which a word counts as the agent's.
+    `end_s` or `end` in seconds, and `speaker`; where no word of a call has one, all are the agent's.
 
     Raises UsageError for a folder that holds something or columns that are not there, CorpusError for a
     source that cannot be read, MissingLibraryError without `datasets`.
@@ -147,14 +147,37 @@ def _row(
     known = _SPLIT_NAMES.get(own, own)
     if known in SPLITS:
         line["split"] = known
-    if isinstance(row.get("text_conditions"), str):
-        line["text_conditions"] = json.loads(row["text_conditions"])
-    given = row.get(columns.words)
-    if isinstance(given, list) and given:
+    conditions = _conditions(row.get("text_conditions"))
+    if conditions is not None:
+        line["text_conditions"] = conditions
+    given = _listed(row.get(columns.words))
+    if given:
         with replacing(folder / AUDIO_FOLDER / f"{name}.json") as file:
             file.write(json.dumps(_document(given), ensure_ascii=False).encode())
         line["words"] = f"{AUDIO_FOLDER}/{name}.json"
     return line
+
+
+def _conditions(value: Any) -> dict[str, Any] | None:
+    """An object, as a column of structs or of JSON text has it; anything else is somebody else's column."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _listed(value: Any) -> list[Any]:
+    """Words as a list of objects, also where the library gives an object of lists (its older `Sequence`)."""
+    if isinstance(value, dict):
+        columns = {name: part for name, part in value.items() if isinstance(part, list)}
+        length = max(map(len, columns.values()), default=0)
+        return [
+            {name: part[index] for name, part in columns.items() if index < len(part)}
+            for index in range(length)
+        ]
+    return value if isinstance(value, list) else []
 
 
 def _audio_file(value: Any, folder: Path, stem: str) -> Path | None:
@@ -177,14 +200,16 @@ def _audio_file(value: Any, folder: Path, stem: str) -> Path | None:
 
 def _document(words: list[Any]) -> dict[str, Any]:
     """The Moshi layout's word JSON. What is no word is kept, for the reader to count."""
+    labels = [word.get("speaker") for word in words if isinstance(word, dict)]
+    # As in transcripts: among words with speakers, one without may be the caller's.
+    unnamed = SPEAKER_UNKNOWN if any(label not in (None, "") for label in labels) else SPEAKER_MAIN
     entries = [
         [
             _first(word, _TEXTS),
             [_first(word, _STARTS), _first(word, _ENDS)],
-            word.get("speaker") or SPEAKER_MAIN,
+            unnamed if label in (None, "") else str(label),
         ]
-        for word in words
-        if isinstance(word, dict)
+        for word, label in zip((word for word in words if isinstance(word, dict)), labels, strict=True)
     ]
     document: dict[str, Any] = {"alignments": entries}
     confidences = [word.get("confidence") for word in words if isinstance(word, dict)]
@@ -197,4 +222,4 @@ def _document(words: list[Any]) -> dict[str, Any]:
 
 
 def _first(word: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((word[name] for name in names if name in word), None)
+    return next((word[name] for name in names if word.get(name) is not None), None)

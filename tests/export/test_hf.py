@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import soundfile
 
 from inkplex_data.corpus.entry import Corpus
 from inkplex_data.corpus.read import read_corpus
@@ -80,8 +81,6 @@ def test_a_store_as_parquet(tmp_path: Path) -> None:
 
 def test_somebody_elses_columns(tmp_path: Path) -> None:
     """Two audio columns with the sides in their names, words with other keys, files instead of bytes."""
-    import soundfile
-
     for side, seed in (("agent", 1), ("caller", 2)):
         soundfile.write(tmp_path / f"{side}.flac", noise(seed, 4_000), 8_000)
     plain = datasets.Dataset.from_dict(
@@ -102,6 +101,25 @@ def test_somebody_elses_columns(tmp_path: Path) -> None:
     assert [(w.text, w.start_us, w.speaker) for w in words(entry)] == [("yes", 100_000, "SPEAKER_MAIN")]
     with pytest.raises(UsageError, match="no audio column 'x'"):
         import_hf(str(tmp_path / "theirs"), tmp_path / "other", audio="x")
+
+
+def test_words_of_other_shapes(tmp_path: Path) -> None:
+    """Columns in place of rows, speakers by number, plain text for conditions: nothing is lost, nobody's words are
+    the agent's."""
+    soundfile.write(tmp_path / "a.flac", np.stack([noise(1, 4_000), noise(2, 4_000)], axis=1), 8_000)
+    words = {"word": ["yes", "no", "well"], "start": [0.1, 0.2, 0.3], "end": [0.15, 0.25, 0.4]}
+    words["speaker"] = [0, None, 1]
+    rows = {"id": ["a"], "audio": [str(tmp_path / "a.flac")], "words": [words], "text_conditions": ["calm"]}
+    theirs = datasets.Dataset.from_dict(rows).cast_column("audio", datasets.Audio())
+    theirs.save_to_disk(str(tmp_path / "theirs"))
+    assert import_hf(str(tmp_path / "theirs"), tmp_path / "corpus").exit_code == 0
+    (entry,) = read_corpus(tmp_path / "corpus").entries
+    document = json.loads((tmp_path / "corpus" / "calls" / "a.json").read_text())
+    assert entry.text_conditions is None and document["alignments"] == [
+        ["yes", [0.1, 0.15], "0"],
+        ["no", [0.2, 0.25], "SPEAKER_UNKNOWN"],
+        ["well", [0.3, 0.4], "1"],
+    ]
 
 
 def test_a_dataset_without_sound_says_so_and_leaves_the_folder_free(tmp_path: Path) -> None:
