@@ -46,6 +46,8 @@ TWO = {0: "ch_0", 1: "ch_1"}
         (transcript("Agent", "Ann"), SpeakerRule(), ["SPEAKER_MAIN", "SPEAKER_CALLER"]),
         (transcript("Agent", "Ann"), SpeakerRule(agent="Ann"), ["SPEAKER_CALLER", "SPEAKER_MAIN"]),
         (transcript("Agent", "AGENT"), SpeakerRule(), ["Agent", "AGENT"]),
+        (transcript("ANN", "Bob"), SpeakerRule(agent="ann"), ["SPEAKER_MAIN", "SPEAKER_CALLER"]),
+        (transcript("ANN", "Ann"), SpeakerRule(agent="ann"), ["ANN", "Ann"]),
         (transcript("spk_0", "spk_1"), SpeakerRule(agent="spk_1"), ["SPEAKER_CALLER", "SPEAKER_MAIN"]),
         (transcript("spk_0", "spk_1"), SpeakerRule(agent="nobody"), ["spk_0", "spk_1"]),
         (transcript("spk_0"), SpeakerRule(), ["spk_0"]),

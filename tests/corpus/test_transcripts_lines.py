@@ -145,8 +145,10 @@ def test_a_second_channel_alone_is_not_the_agent(tmp_path: Path) -> None:
 
 def test_a_text_grid_of_endless_size_is_refused(tmp_path: Path) -> None:
     head = 'File type = "ooTextFile"\nObject class = "TextGrid"\n0 1 <exists> 1e999'
-    with pytest.raises(CallRefused, match="breaks off"):
-        read_transcript(written(tmp_path, head, "call.TextGrid"))
+    tier = ' 1 "IntervalTier" "words" 0 1 1 0 1e999 "hi"'
+    for text in (head, head.replace(" 1e999", tier)):
+        with pytest.raises(CallRefused, match="breaks off"):
+            read_segments(written(tmp_path, text, "call.TextGrid"))
 
 
 def test_hours_beyond_all_counting_are_no_time(tmp_path: Path) -> None:

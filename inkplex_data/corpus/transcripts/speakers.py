@@ -12,7 +12,8 @@ from inkplex_data.corpus.words import SPEAKER_CALLER, SPEAKER_MAIN, SPEAKER_UNKN
 class SpeakerRule:
     """How the agent is found among a transcript's labels.
 
-    `agent`: a label of the transcript, or the number of a channel; it overrides everything. Without it the
+    `agent`: a label of the transcript (in any case, where one alone is meant), or the number of a channel; it
+    overrides everything. Without it the
     agent is, in this order: the label that the file itself calls the agent (`ParticipantRole`,
     `speaker_role`, a speaker named "Agent"), or the one of channel `agent_channel`, for files with a label a
     channel. Labels that only tell voices apart ("spk_0") are nobody's until `agent` names one.
@@ -35,6 +36,9 @@ def agent_label(transcript: Transcript, rule: SpeakerRule = DEFAULT_RULE) -> str
     if rule.agent is not None:
         if rule.agent in labels:
             return rule.agent
+        alike = [label for label in labels if label.casefold() == rule.agent.casefold()]
+        if len(alike) == 1:
+            return alike[0]
         return transcript.channels.get(int(rule.agent)) if rule.agent.isdecimal() else None
     if rule.main in labels:
         return rule.main

@@ -8,6 +8,7 @@ their intervals are single words, words, else utterances, which `align` can time
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,9 +90,15 @@ def _read(tokens: list[str | float]) -> list[_Tier]:
             raise ValueError(kind)
         if kind == "IntervalTier":
             rows = [tokens[at + 3 * index : at + 3 * index + 3] for index in range(size)]
-            tiers.append(_Tier(name, [(float(a), float(b), _text(c)) for a, b, c in rows]))
+            tiers.append(_Tier(name, [(_time(a), _time(b), _text(c)) for a, b, c in rows]))
         at += width * size
     return tiers
+
+
+def _time(token: str | float) -> float:
+    if not math.isfinite(float(token)):
+        raise ValueError(token)
+    return float(token)
 
 
 def _text(token: str | float) -> str:
