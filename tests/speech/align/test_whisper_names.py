@@ -31,7 +31,7 @@ def test_the_packaged_model_fills_every_tensor_of_whisper(variables):
         51_864,
     )
     model = Whisper(ModelDimensions(**vars(shape)))
-    tensors = {name: torch.from_numpy(array) for name, array in state_dict_of(variables).items()}
+    tensors = {name: torch.tensor(array) for name, array in state_dict_of(variables).items()}
     result = model.load_state_dict(tensors, strict=True)
     assert not result.missing_keys
     assert not result.unexpected_keys
