@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Protocol
 
 from rich.console import Console
@@ -19,6 +19,8 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+from inkplex_data.durations import hms
 
 
 class Reporter(Protocol):
@@ -43,23 +45,37 @@ class SilentReporter:
 class _Stage:
     items: int
     unit: str
-    started_s: float = field(default_factory=time.monotonic)
     done: int = 0
     audio_us: int = 0
+
+    def __post_init__(self) -> None:
+        self.started_s = time.monotonic()
 
     def rate(self) -> str:
         elapsed_s = max(time.monotonic() - self.started_s, 1e-9)
         if self.audio_us:
             return f"{self.audio_us / 3.6e9 / elapsed_s:.2g} audio hours/s"
-        return f"{self.done / elapsed_s:.1f} {self.unit}/s"
+        return f"{self.done / elapsed_s:.2g} {self.unit}/s"
+
+    def left(self) -> str:
+        """Time left at the pace so far; empty where none is known, or nothing is left."""
+        if not 0 < self.done < self.items:
+            return ""
+        elapsed_s = time.monotonic() - self.started_s
+        return f", {hms(elapsed_s * (self.items - self.done) / self.done)} left"
+
+
+LINE_S = 60.0
+"""A log that is silent for longer looks like one of a run that hangs."""
 
 
 class LineReporter:
-    """One log line as a stage begins and ends, and one for every tenth part of it in between."""
+    """One log line as a stage begins and ends, in between one for every tenth part of it and at least one a minute."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
         self._stages: dict[str, _Stage] = {}
+        self._last_s = time.monotonic()
 
     def stage(self, name: str, items: int, *, unit: str = "calls") -> None:
         self._stages[name] = _Stage(items, unit)
@@ -70,8 +86,9 @@ class LineReporter:
         tenth = stage.done * 10 // max(stage.items, 1)
         stage.done += items
         stage.audio_us += audio_us
-        if stage.done * 10 // max(stage.items, 1) != tenth or stage.done == stage.items:
-            self._line(f"{name}: {stage.done}/{stage.items} {stage.unit}, {stage.rate()}")
+        is_tenth = stage.done * 10 // max(stage.items, 1) != tenth or stage.done == stage.items
+        if is_tenth or time.monotonic() - self._last_s >= LINE_S:
+            self._line(f"{name}: {stage.done}/{stage.items} {stage.unit}, {stage.rate()}{stage.left()}")
 
     def note(self, message: str) -> None:
         self._line(message)
@@ -80,6 +97,7 @@ class LineReporter:
         self._stream.flush()
 
     def _line(self, text: str) -> None:
+        self._last_s = time.monotonic()
         print(text, file=self._stream, flush=True)
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import IO, Any, Protocol
 
+from inkplex_data.durations import hms
+
 LINE_SECONDS = 5.0
 """Where nobody watches, a line at most this often."""
 _SMOOTHING = 0.2
@@ -44,9 +46,7 @@ class Pace:
 
     def left(self, updates: int) -> str:
         """Time for `updates` more updates, as h:mm:ss or m:ss."""
-        minutes, seconds = divmod(round((self.seconds_per_update or 0.0) * updates), 60)
-        hours, minutes = divmod(minutes, 60)
-        return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+        return hms((self.seconds_per_update or 0.0) * updates)
 
 
 class ProgressLine:
