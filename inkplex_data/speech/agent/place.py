@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import STEP_US, speech_activity
+from inkplex_data.audio.alone import alone_us, clear_side
 from inkplex_data.audio.turns import units_of_activity
 
 BLEED_DB: Final = 10.0
 """A channel that is so much weaker than the other one holds the other's voice, not one of its own."""
 FIRST_UNIT_US: Final = 250_000
 """What is shorter does not open a call: a click, a breath, a ringing tone cut off."""
-CLEAR_LEAN: Final = 0.6
-CLEAR_US: Final = 300_000
-"""A side is clear with four fifths of the speech that one channel has alone, and a short word of it at least."""
+CLEAR_US: Final = 250_000
+"""A short word, alone on its channel, is the least that tells a side."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,11 @@ class Channels:
 
     def alone_us(self, said: Iterable[Said]) -> tuple[int, int]:
         """For how long, within the stretches, each channel speaks while the other does not."""
-        left = right = 0
-        for one in said:
-            part = self.own[:, max(one.start_us, 0) // STEP_US : -(-max(one.end_us, 0) // STEP_US)]
-            left += int((part[0] & ~part[1]).sum())
-            right += int((part[1] & ~part[0]).sum())
-        return left * STEP_US, right * STEP_US
+        return alone_us(self.own, [(one.start_us, one.end_us) for one in said])
 
     def side_of(self, said: Iterable[Said]) -> int | None:
         """The channel on which the stretches lie; None where that is not clear."""
-        left, right = self.alone_us(said)
-        clear = left + right >= CLEAR_US and abs(left - right) >= CLEAR_LEAN * (left + right)
-        return int(right > left) if clear else None
+        return clear_side(self.alone_us(said), least_us=CLEAR_US)
 
 
 def channels_of_levels(levels_db: Sequence[npt.NDArray[np.float32]]) -> Channels:

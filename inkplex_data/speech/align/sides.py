@@ -12,6 +12,8 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from inkplex_data.audio.activity import STEP_US
+from inkplex_data.audio.alone import alone_us, clear_side
 from inkplex_data.audio.levels import to_db
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.speech.align.vad import RATE_HZ, speech_intervals
@@ -20,13 +22,11 @@ Samples = npt.NDArray[np.float32]
 Side = Literal["agent", "caller"]
 SIDES: Final[tuple[Side, Side]] = ("agent", "caller")
 
-STEP_US: Final = 10_000
 STEP_SAMPLES: Final = RATE_HZ // 100
 BLEED_DB: Final = 12.0
 """A side that is so much further below its own speech than the other one holds the other's voice."""
-CLEAR_PART: Final = 0.8
 CLEAR_US: Final = 150_000
-"""A side is clear with four fifths of the speech of one side alone, and a syllable of it at least."""
+"""A syllable, alone on its side, is the least that tells one."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,17 @@ class SideActivity:
 
     def alone_us(self, spans: Iterable[tuple[int, int]]) -> dict[Side, int]:
         """For how long in the spans, µs, each side speaks while the other does not."""
-        found: dict[Side, int] = {"agent": 0, "caller": 0}
-        for start, end in spans:
-            agent, caller = (
-                self.steps[side][max(start, 0) // STEP_US : -(-end // STEP_US)] for side in SIDES
-            )
-            found["agent"] += int((agent & ~caller).sum()) * STEP_US
-            found["caller"] += int((caller & ~agent).sum()) * STEP_US
-        return found
+        agent, caller = alone_us(self._own, spans)
+        return {"agent": agent, "caller": caller}
 
     def side_of(self, spans: Iterable[tuple[int, int]]) -> Side | None:
         """The side that speaks in the spans; None where both do, or neither."""
-        found = self.alone_us(spans)
-        best: Side = "agent" if found["agent"] >= found["caller"] else "caller"
-        clear = found[best] >= max(CLEAR_US, CLEAR_PART * sum(found.values()))
-        return best if clear else None
+        found = clear_side(alone_us(self._own, spans), least_us=CLEAR_US)
+        return None if found is None else SIDES[found]
+
+    @property
+    def _own(self) -> npt.NDArray[np.bool_]:
+        return np.stack([self.steps[side] for side in SIDES])
 
 
 def side_activity(agent: Samples, caller: Samples) -> SideActivity:
