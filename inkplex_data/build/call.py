@@ -133,9 +133,8 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
         made += transforms(augmentation)
     words, cut = cut_words(words, plan, recipe.text.main_speaker)
     text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
-    placed = (
-        text  # what could be placed and how dense the text is does not depend on what is withheld from it
-    )
+    # What could be placed, and how dense the text is, does not depend on what is withheld from it.
+    placed = text
     text, withheld = mask_words(placed, words, plan, recipe.text.main_speaker)
     if made:
         log.add("augmented", ", ".join(transform.name for transform in made))

@@ -42,11 +42,9 @@ def channels(
     decides in the same way; with `--words whisper` it also hears the calls, as --whisper does here.
     """
     from inkplex_data.corpus.read import read_corpus
-    from inkplex_data.errors import UsageError
-    from inkplex_data.speech.agent.score import SIDES
+    from inkplex_data.speech.agent.find import agent_rule
 
-    if agent not in {*SIDES, "auto"}:
-        raise UsageError(f"--agent takes left, right or auto (got {agent!r})")
+    rule = agent_rule(agent)
     found = read_corpus(corpus)
     rows = [{"call_id": one.call_id, "code": one.code, "message": one.message} for one in found.refused]
     failed = len(rows)
@@ -54,7 +52,7 @@ def channels(
         _show(row, json_output=json_output)
     hear = _hearing(whisper) if whisper is not None else None
     for entry in found.entries:
-        row = _row(entry, agent, confidence, agent_label, hear)  # type: ignore[arg-type] # checked above
+        row = _row(entry, rule, confidence, agent_label, hear)
         failed += "code" in row
         _show(row, json_output=json_output)
     raise typer.Exit(3 if failed else 0)

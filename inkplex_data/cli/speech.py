@@ -52,11 +52,11 @@ def align(
 
     from inkplex_data.corpus.read import read_corpus
     from inkplex_data.errors import UsageError
+    from inkplex_data.speech.agent.find import agent_rule
     from inkplex_data.speech.align.batch import align_entries
     from inkplex_data.speech.align.transcribe import SpeechAligner
 
-    if agent not in {"left", "right", "auto"}:
-        raise UsageError(f"--agent takes left, right or auto (got {agent!r})")
+    side = agent_rule(agent)
     single = corpus.is_file() and corpus.suffix.lower() not in {".jsonl", ".json"}
     found = read_corpus(corpus.parent if single else corpus)
     entries = [
@@ -90,7 +90,7 @@ def align(
         out=out,
         redo=redo,
         agent=agent_label,
-        side=agent,  # type: ignore[arg-type] # checked above
+        side=side,
         text=text,
         refused=refused,
     ):

@@ -26,7 +26,7 @@ from inkplex_data.corpus.transcripts import (
 )
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE, agent_label
 from inkplex_data.corpus.words import RawWord, repair_words
-from inkplex_data.errors import CallRefused
+from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.problems import ProblemLog
 from inkplex_data.speech.agent.place import Channels, Said, channels_of_levels, texts_of
 from inkplex_data.speech.agent.score import (
@@ -42,6 +42,7 @@ from inkplex_data.speech.agent.score import (
 )
 
 Rule = Literal["left", "right", "auto"]
+RULES: Final[dict[str, Rule]] = {"left": "left", "right": "right", "auto": "auto"}
 Samples = npt.NDArray[np.float32]
 Hear = Callable[[Samples], str]
 """What is said in float32 [n] at 16 kHz."""
@@ -73,6 +74,13 @@ class _Text:
     agent: str | None = None
     says_whose: bool = True
     channels: tuple[tuple[str, int], ...] = ()
+
+
+def agent_rule(text: str) -> Rule:
+    """The rule that an option names. Raises UsageError."""
+    if text not in RULES:
+        raise UsageError(f"--agent takes {', '.join(RULES)}, got {text!r}")
+    return RULES[text]
 
 
 def decide(
