@@ -16,8 +16,8 @@ from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
 from inkplex_data.corpus.read import read_corpus
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.corpus.transcripts import SpeakerRule
-from inkplex_data.errors import CallRefused
-from inkplex_data.speech.agent.find import decide, guess_agent
+from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.speech.agent.find import agent_rule, decide, guess_agent
 from tests.conftest import ROOT
 
 EXAMPLES = sorted((ROOT / "examples" / "corpus" / "calls").glob("*.flac"))
@@ -170,3 +170,9 @@ def test_a_sidecar_names_the_channels(tmp_path: Path) -> None:
     (found,) = read_corpus(tmp_path).entries
     assert found.channels == ChannelSpec(agent=1, caller=0)
     assert decide(found, "left").entry.channels == ChannelSpec(agent=1, caller=0)
+
+
+def test_an_unknown_rule_is_refused() -> None:
+    assert [agent_rule(name) for name in ("left", "right", "auto")] == ["left", "right", "auto"]
+    with pytest.raises(UsageError, match="takes left, right, auto, got 'up'"):
+        agent_rule("up")
