@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from inkplex_data.build import tools
-from inkplex_data.build.run import build_store
-from inkplex_data.config import load_recipe
+from inkplex_data.config.recipe import load_recipe
+from inkplex_data.pipeline import tools
+from inkplex_data.pipeline.run import build_store
 
 RATE_HZ = 24_000
 

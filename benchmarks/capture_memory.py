@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from inkplex_data.memory import capture
-from inkplex_data.memory.inkling import load_inkling
+from inkplex_data.memory.capture import capture_states as capture
+from inkplex_data.memory.capture.inkling import load_inkling
 
 
 @dataclass

@@ -21,11 +21,11 @@ import torch
 from pyannote.core import Annotation, Segment, Timeline
 from pyannote.metrics.diarization import DiarizationErrorRate
 
-from inkplex_data.audio.call import ChannelRef
+from inkplex_data.audio.call_audio import ChannelRef
 from inkplex_data.audio.turns import units
-from inkplex_data.corpus.transcripts.base import Content
 from inkplex_data.corpus.transcripts.rttm import turns as rttm_turns
-from inkplex_data.speech.align.batch import channel_samples
+from inkplex_data.corpus.transcripts.transcript import Content
+from inkplex_data.speech.align.align_corpus import channel_samples
 from inkplex_data.speech.align.vad import speech_intervals
 from inkplex_data.speech.diarize.diarizer import RATE_HZ, STEP_US, TURN_PAUSE_STEPS, load_diarizer
 from inkplex_data.speech.diarize.rttm import SpeakerTurn

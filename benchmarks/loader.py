@@ -32,15 +32,16 @@ import pyarrow as pa
 import torch
 
 from inkplex_data.clock import FRAME_US
+from inkplex_data.grid import KINDS, MASK_ALL, PAD, STATE_ROWS
 from inkplex_data.loader import Loader, make_loader
+from inkplex_data.memory.tables import TOKENS
 from inkplex_data.memory.versions import SessionClock, build_versions
+from inkplex_data.store.arrays.states_write import StatesReader
 from inkplex_data.store.describe import write_description
-from inkplex_data.store.format import KINDS, MASK_ALL, PAD, STATE_ROWS, TOKENS
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.reader import Store
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
 from inkplex_data.store.snapshot import publish_snapshot
-from inkplex_data.store.states import StatesReader
 
 LOADER, RAW = "loader", "raw verified reads"
 PREFIX_FRAMES = 60

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from inkplex_data.audio.call import ChannelRef
+from inkplex_data.audio.call_audio import ChannelRef
 from inkplex_data.corpus.transcripts import read_transcript
-from inkplex_data.corpus.words import RawWord, TimedWord
+from inkplex_data.corpus.word_repair import RawWord, TimedWord
+from inkplex_data.speech.align.align_corpus import channel_samples
 from inkplex_data.speech.align.anchored import time_whole_text
-from inkplex_data.speech.align.batch import channel_samples
 from inkplex_data.speech.align.transcribe import NO_RETIMING, SpeechAligner
-from inkplex_data.speech.align.weights import PACKAGED
+from inkplex_data.speech.align.whisper_weights import PACKAGED
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 
-from inkplex_data.store.states import StatesReader, StatesWriter
+from inkplex_data.store.arrays.states_write import StatesReader, StatesWriter
 
 PIECE_ROWS = 512
 ZARR_APPEND_ROWS = 4_096

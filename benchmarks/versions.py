@@ -18,8 +18,8 @@ import time
 import numpy as np
 import polars as pl
 
-from inkplex_data.memory.order import arrival_order, arrival_rank
 from inkplex_data.memory.plan import plan_chunks
+from inkplex_data.memory.token_order import arrival_order, arrival_rank
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.memory.words import assemble_words
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from inkplex_data.config import Recipe
+from inkplex_data.config.recipe import Recipe
 from inkplex_data.problems import CODES
 
 FOLDER = Path(__file__).parent / "reference"

@@ -22,17 +22,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from made_task import write_made_task
 
-from inkplex_data.build.progress import reporter_for
-from inkplex_data.build.run import build_store
-from inkplex_data.config import load_recipe
+from inkplex_data.config.recipe import load_recipe
 from inkplex_data.errors import InkplexError
+from inkplex_data.pipeline.progress import reporter_for
+from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.reader import open_store
 from inkplex_data.torch_settings import torch_threads
-from inkplex_data.trainer.evaluate import Evaluation, evaluate, write_evaluation
-from inkplex_data.trainer.loop import RunOptions, train
-from inkplex_data.trainer.progress import train_reporter_for
-from inkplex_data.trainer.run_files import load_trained
-from inkplex_data.trainer.train_config import load_train_recipe
+from inkplex_data.trainer.evaluate.evaluate import Evaluation, evaluate, write_evaluation
+from inkplex_data.trainer.run.loop import RunOptions, train
+from inkplex_data.trainer.run.run_files import load_trained
+from inkplex_data.trainer.run.run_progress import train_reporter_for
+from inkplex_data.trainer.run.train_config import load_train_recipe
 
 WINDOW = 4
 """Live tokens of the memory. With so few to search through, minutes are enough; a real task has 40,000."""

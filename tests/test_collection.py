@@ -15,5 +15,5 @@ def test_every_folder_of_tests_is_searched(request: pytest.FixtureRequest) -> No
     left_out = request.config.getini("norecursedirs")
     folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
     names = {part for folder in folders for part in Path(folder).relative_to(ROOT).parts}
-    assert {"tests", "build"} <= names
+    assert {"tests", "pipeline"} <= names
     assert not [name for name in names if any(fnmatch(name, pattern) for pattern in left_out)]

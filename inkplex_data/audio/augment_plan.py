@@ -17,7 +17,7 @@ import numpy.typing as npt
 from inkplex_data.audio.noise import COLOURS
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import SAMPLE_RATE_HZ, US_PER_S, us_to_samples
-from inkplex_data.config_augment import (
+from inkplex_data.config.augment import (
     AugmentConfig,
     BargeInAugment,
     NoiseAugment,

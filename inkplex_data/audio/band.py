@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from inkplex_data.audio.decoders import Samples
+from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.errors import ConfigError
 
 TELEPHONE_HZ: Final = (3_000, 5_000)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.audio.decoders import Samples
+from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import to_db
 
 RATE_HZ: Final = 4_000

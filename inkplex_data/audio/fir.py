@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.audio.decoders import Samples
+from inkplex_data.audio.files.decoders import Samples
 
 
 class StreamFir:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.audio.blocks import rechunk
-from inkplex_data.audio.decoders import Samples
+from inkplex_data.audio.files.blocks import rechunk
+from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.clock import FRAME_SAMPLES
 
 FLOOR_DB = -120.0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.audio.decoders import Samples
+from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.errors import UsageError
 
 VOICE_LUFS = -24.0

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.audio.decoders import Samples
+from inkplex_data.audio.files.audio_source import open_audio
+from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.fir import StreamFir
 from inkplex_data.audio.resample import StreamResampler
-from inkplex_data.audio.source import open_audio
 from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.errors import CallRefused
 

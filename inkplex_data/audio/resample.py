@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.audio.decoders import Samples
+from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.clock import SAMPLE_RATE_HZ, resampled_samples
 
 QUALITY = "VHQ"

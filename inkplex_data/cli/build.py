@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from inkplex_data.build.outcome import Summary
+    from inkplex_data.pipeline.outcome import Summary
 
 PANEL = "Make a store"
 
@@ -69,10 +69,10 @@ def build(
     A call that cannot be built never stops the others: it is listed with a code and a sentence, and the
     exit code is 3. A store that is there already keeps its recipe unless another is named.
     """
-    from inkplex_data.build.progress import reporter_for
-    from inkplex_data.build.run import build_store
-    from inkplex_data.build.target import stored_recipe
-    from inkplex_data.config import load_recipe
+    from inkplex_data.config.recipe import load_recipe
+    from inkplex_data.pipeline.progress import reporter_for
+    from inkplex_data.pipeline.run import build_store
+    from inkplex_data.pipeline.target import stored_recipe
 
     overrides = _overrides(setting or [])
     named = {
@@ -116,11 +116,11 @@ def demo(
     workers: int | None = typer.Option(None, help="Local processes; all cores by default."),
 ) -> None:
     """Build the example corpus, then show the summary, one Polars table and one call's timeline."""
-    from inkplex_data.build.progress import reporter_for
-    from inkplex_data.build.run import build_store
     from inkplex_data.cli.look import show_call, show_store
-    from inkplex_data.config import load_recipe
+    from inkplex_data.config.recipe import load_recipe
     from inkplex_data.errors import UsageError
+    from inkplex_data.pipeline.progress import reporter_for
+    from inkplex_data.pipeline.run import build_store
 
     corpus = Path(__file__).resolve().parents[2] / "examples" / "corpus" / "manifest.jsonl"
     if not corpus.is_file():

@@ -41,7 +41,7 @@ def channels(
     Nothing is written. Exits with 3 where a call could not be decided or cannot be used. `build --agent auto`
     decides in the same way; with `--words whisper` it also hears the calls, as --whisper does here.
     """
-    from inkplex_data.corpus.read import read_corpus
+    from inkplex_data.corpus.read_corpus import read_corpus
     from inkplex_data.speech.agent.find import agent_rule
 
     rule = agent_rule(agent)
@@ -67,7 +67,7 @@ def _hearing(model: str) -> Hear:
 def _row(
     entry: CallEntry, agent: Rule, confidence: float, label: str | None, hear: Hear | None
 ) -> dict[str, Any]:
-    from inkplex_data.audio.call import resolve_channels
+    from inkplex_data.audio.call_audio import resolve_channels
     from inkplex_data.corpus.transcripts import SpeakerRule
     from inkplex_data.errors import CallRefused
     from inkplex_data.problems import ProblemLog

@@ -93,7 +93,7 @@ def audit(
     Derives visibility again from tokens and clocks, step by step, and checks prefixes, sidecars, wrong
     memory and twins. Names the first violation of each call, and exits with 1 when there is one.
     """
-    from inkplex_data.build.audit import audit_store
+    from inkplex_data.audit.store_audit import audit_store
     from inkplex_data.cli.bars import progress_bar
     from inkplex_data.store.reader import open_store
 

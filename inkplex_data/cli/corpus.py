@@ -32,7 +32,7 @@ def split(
     from collections import Counter
 
     from inkplex_data.corpus.models import SplitsFile
-    from inkplex_data.corpus.read import read_corpus
+    from inkplex_data.corpus.read_corpus import read_corpus
     from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families, read_splits
 
     entries = read_corpus(corpus).entries

@@ -48,7 +48,7 @@ def moshi_finetune(
 
         with open_store(source) as store:
             _end(export_store(store, out))
-    from inkplex_data.corpus.read import read_corpus
+    from inkplex_data.corpus.read_corpus import read_corpus
 
     _end(export_corpus(read_corpus(Path(source)), out, agent=agent))
 
@@ -69,7 +69,7 @@ def hf(
 
         with open_store(source) as store:
             _end(export_hf_store(store, out, form=form))
-    from inkplex_data.corpus.read import read_corpus
+    from inkplex_data.corpus.read_corpus import read_corpus
 
     _end(export_hf_corpus(read_corpus(Path(source)), out, form=form, agent=agent))
 
@@ -104,7 +104,7 @@ def import_words(
     WhisperX, Harper Valley, CTM, TextGrid. Captions (SRT, VTT) and plain text have no word times: `align` finds them.
     RTTM has speakers only: `diarize --rttm` takes it.
     """
-    from inkplex_data.export.words import convert_words
+    from inkplex_data.export.word_files import convert_words
 
     summary = convert_words(transcripts, out, agent=agent)
     _end(summary)

@@ -44,8 +44,8 @@ def trace(
     declared schedule is used, and the recording says `times: constructed`. Exits with 3 where some dialogues
     could not be read.
     """
+    from inkplex_data.corpus.traces.arrival_schedule import schedule_of
     from inkplex_data.corpus.traces.importer import import_traces
-    from inkplex_data.corpus.traces.schedule import schedule_of
 
     schedule = schedule_of(_settings(setting or []))
     with progress_bar("dialogues") as advance:
@@ -74,7 +74,7 @@ def states(
     ),
 ) -> None:
     """Captures of a serving engine join a recording: three rows for every computed token, checked and copied."""
-    from inkplex_data.memory.states_files import attach_states
+    from inkplex_data.memory.capture.states_files import attach_states
 
     with progress_bar("tokens") as advance:
         result = attach_states(recording, folder, out, progress=advance)

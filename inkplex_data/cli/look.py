@@ -54,8 +54,8 @@ def stats(
         return
     from rich.console import Console
 
-    from inkplex_data.report.statistics import render_statistics
-    from inkplex_data.report.tables import render_problems
+    from inkplex_data.report.statistics_view import render_statistics
+    from inkplex_data.report.terminal_tables import render_problems
 
     console = Console()
     console.print(render_statistics(table))
@@ -91,7 +91,7 @@ def show_store(store: str | Path, *, snapshot: int | None = None, width: int | N
     from rich.console import Console
 
     from inkplex_data.report.gather import store_summary
-    from inkplex_data.report.tables import render_calls, render_summary
+    from inkplex_data.report.terminal_tables import render_calls, render_summary
     from inkplex_data.store.reader import open_store
 
     console = Console(width=width)

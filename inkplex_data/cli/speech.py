@@ -50,10 +50,10 @@ def align(
     """
     from dataclasses import asdict
 
-    from inkplex_data.corpus.read import read_corpus
+    from inkplex_data.corpus.read_corpus import read_corpus
     from inkplex_data.errors import UsageError
     from inkplex_data.speech.agent.find import agent_rule
-    from inkplex_data.speech.align.batch import align_entries
+    from inkplex_data.speech.align.align_corpus import align_entries
     from inkplex_data.speech.align.transcribe import SpeechAligner
 
     side = agent_rule(agent)
@@ -136,10 +136,10 @@ def diarize(
     json_output: bool = typer.Option(False, "--json", help="One JSON object a recording."),
 ) -> None:
     """Divide one-channel recordings into agent (left) and caller (right), as many samples as before."""
-    from inkplex_data.audio.call import ChannelRef
+    from inkplex_data.audio.call_audio import ChannelRef
     from inkplex_data.errors import CallRefused, UsageError
     from inkplex_data.speech.diarize.diarizer import load_diarizer
-    from inkplex_data.speech.diarize.files import divide
+    from inkplex_data.speech.diarize.divide import divide
     from inkplex_data.speech.diarize.rttm import speakers as speaking
 
     recordings = _recordings(audio, out)
@@ -236,7 +236,7 @@ def check_speech(
     with the recipe key check_speech, and masks or refuses such calls.
     """
     from inkplex_data.errors import UsageError
-    from inkplex_data.speech.align.check import check_corpus
+    from inkplex_data.speech.check.agreement import check_corpus
 
     checked = bad = 0
     for found in check_corpus(corpus, model=model, max_wer=max_wer, margin_nats=margin, agent=agent_label):

@@ -28,13 +28,13 @@ def interleave(
     json_output: bool = typer.Option(False, "--json", help="One JSON object with all frames."),
 ) -> None:
     """Print the text stream of a transcript: each frame that is not PAD, and what could not be placed."""
-    from inkplex_data.build.call import text_stream
-    from inkplex_data.build.tools import tokenizer as load_tokenizer
     from inkplex_data.clock import FRAME_US, us_to_seconds
     from inkplex_data.corpus.transcripts import SpeakerRule, load_words
     from inkplex_data.errors import UsageError
+    from inkplex_data.grid import EPAD, PAD
+    from inkplex_data.pipeline.calls.build_call import text_stream
+    from inkplex_data.pipeline.tools import tokenizer as load_tokenizer
     from inkplex_data.problems import ProblemLog
-    from inkplex_data.store.format import EPAD, PAD
 
     recipe = _recipe(setting, {"words.agent": agent, "text.tokenizer": tokenizer})
     if (frames is None) == (audio is None):
@@ -85,11 +85,11 @@ def encode(
     import numpy as np
 
     from inkplex_data.atomic import replacing
-    from inkplex_data.audio.call import CallAudio, ChannelRef, resolve_channels
-    from inkplex_data.audio.scan import ROLES
-    from inkplex_data.build.tools import codec as load_codec
+    from inkplex_data.audio.call_audio import CallAudio, ChannelRef, resolve_channels
+    from inkplex_data.audio.call_scan import ROLES
     from inkplex_data.clock import resampled_samples
     from inkplex_data.errors import UsageError
+    from inkplex_data.pipeline.tools import codec as load_codec
     from inkplex_data.problems import ProblemLog
 
     if out.suffix not in {".npy", ".npz"}:
@@ -124,9 +124,9 @@ def capture(
 ) -> None:
     """Compute the hidden rows 28, 34 and 42 of a recording: safetensors for each request, and a recording that names them."""
     from inkplex_data.cli.bars import progress_bar
-    from inkplex_data.config import CaptureConfig
-    from inkplex_data.memory.inkling import load_inkling
-    from inkplex_data.memory.states_files import capture_recording
+    from inkplex_data.config.recipe import CaptureConfig
+    from inkplex_data.memory.capture.inkling import load_inkling
+    from inkplex_data.memory.capture.states_files import capture_recording
 
     given = {"model": model, "chunk_tokens": chunk_tokens, "dtype": dtype, "device": device}
     config = CaptureConfig.model_validate({name: value for name, value in given.items() if value is not None})
@@ -150,8 +150,8 @@ def versions(
     json_output: bool = typer.Option(False, "--json", help="One JSON object."),
 ) -> None:
     """Show a call's memory: its versions by bucket, and the chunks in which a reader computes them."""
-    from inkplex_data.report.memory import memory_view
-    from inkplex_data.store.format import PLAN_LIMIT
+    from inkplex_data.grid import PLAN_LIMIT
+    from inkplex_data.report.memory_lane import memory_view
     from inkplex_data.store.reader import open_store
 
     with open_store(store) as opened:
@@ -162,7 +162,7 @@ def versions(
 
 def _recipe(setting: list[str] | None, given: dict[str, Any]) -> Any:
     from inkplex_data.cli.build import _overrides
-    from inkplex_data.config import load_recipe
+    from inkplex_data.config.recipe import load_recipe
 
     overrides = _overrides(setting or [])
     overrides.update({key: value for key, value in given.items() if value is not None})
@@ -170,7 +170,7 @@ def _recipe(setting: list[str] | None, given: dict[str, Any]) -> Any:
 
 
 def _frames_of(audio: Path) -> int:
-    from inkplex_data.audio.source import open_audio
+    from inkplex_data.audio.files.audio_source import open_audio
     from inkplex_data.clock import frames_of_samples, resampled_samples
 
     source = open_audio(audio)

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
-    from inkplex_data.trainer.run_files import TrainedModel
+    from inkplex_data.trainer.run.run_files import TrainedModel
 
 PANEL = "Train"
 EXIT_PARTLY = 3
@@ -61,10 +61,10 @@ def train(
     newest checkpoint and gives the losses that the run would have had.
     """
     from inkplex_data.cli.build import _overrides
-    from inkplex_data.trainer.loop import RunOptions
-    from inkplex_data.trainer.loop import train as run_training
-    from inkplex_data.trainer.progress import train_reporter_for
-    from inkplex_data.trainer.train_config import load_train_recipe
+    from inkplex_data.trainer.run.loop import RunOptions
+    from inkplex_data.trainer.run.loop import train as run_training
+    from inkplex_data.trainer.run.run_progress import train_reporter_for
+    from inkplex_data.trainer.run.train_config import load_train_recipe
 
     overrides = _overrides(setting or [])
     if model is not None:
@@ -134,14 +134,14 @@ def evaluate(
     """
     import json
 
-    from inkplex_data.build.progress import SilentReporter, reporter_for
     from inkplex_data.errors import UsageError
+    from inkplex_data.pipeline.progress import SilentReporter, reporter_for
     from inkplex_data.store.reader import open_store
-    from inkplex_data.trainer import evaluate as evaluation
-    from inkplex_data.trainer.panel import read_panel
-    from inkplex_data.trainer.run_files import PANEL_FILE
-    from inkplex_data.trainer.scores import MEMORIES
-    from inkplex_data.trainer.scoring import scorable
+    from inkplex_data.trainer.evaluate import evaluate as evaluation
+    from inkplex_data.trainer.evaluate.scores import MEMORIES
+    from inkplex_data.trainer.evaluate.scoring import scorable
+    from inkplex_data.trainer.run.panel import read_panel
+    from inkplex_data.trainer.run.run_files import PANEL_FILE
 
     memories = memory or list(MEMORIES)
     if unknown := sorted(set(memories) - set(MEMORIES)):
@@ -167,9 +167,9 @@ def evaluate(
         )
         said = refused = None
         if generations:
-            from inkplex_data.trainer.generate import Generator, measure_generations
-            from inkplex_data.trainer.render import store_codec
-            from inkplex_data.trainer.replay import ReplayOptions
+            from inkplex_data.trainer.evaluate.generate import Generator, measure_generations
+            from inkplex_data.trainer.evaluate.render import store_codec
+            from inkplex_data.trainer.evaluate.replay import ReplayOptions
 
             generator = Generator(
                 trained, opened, store_codec(opened, codec), ReplayOptions(seconds=seconds, seed=seed)
@@ -205,7 +205,7 @@ def evaluate(
             if not count:
                 typer.echo(f"no call here has {name} memory, so it is not scored")
         if said is not None:
-            from inkplex_data.trainer.generate import generations_text
+            from inkplex_data.trainer.evaluate.generate import generations_text
 
             typer.echo(generations_text(said))
         typer.echo(f"tables: {folder}")
@@ -248,12 +248,12 @@ def generate(
     """
     from inkplex_data.errors import UsageError
     from inkplex_data.store.reader import open_store
-    from inkplex_data.trainer.generate import Generation, Generator, measure_generations
-    from inkplex_data.trainer.render import store_codec
-    from inkplex_data.trainer.replay import ReplayOptions
-    from inkplex_data.trainer.sampling import Sampling
-    from inkplex_data.trainer.scores import MEMORIES
-    from inkplex_data.trainer.scoring import scorable
+    from inkplex_data.trainer.evaluate.generate import Generation, Generator, measure_generations
+    from inkplex_data.trainer.evaluate.render import store_codec
+    from inkplex_data.trainer.evaluate.replay import ReplayOptions
+    from inkplex_data.trainer.evaluate.scores import MEMORIES
+    from inkplex_data.trainer.evaluate.scoring import scorable
+    from inkplex_data.trainer.model.sampling import Sampling
 
     memories = memory or ["none", "own"]
     if unknown := sorted(set(memories) - set(MEMORIES)):
@@ -285,15 +285,15 @@ def generate(
             keep=keep,
         )
     if said.height:
-        from inkplex_data.trainer.generate import generations_text
+        from inkplex_data.trainer.evaluate.generate import generations_text
 
         typer.echo(generations_text(said), err=True)
     _complain_of(refused)
 
 
 def _open(run: Path, store: Store, *, split: str, device: str, weights: str | None) -> TrainedModel:
-    from inkplex_data.trainer.ranks import usable_device
-    from inkplex_data.trainer.run_files import load_trained
+    from inkplex_data.trainer.run.ranks import usable_device
+    from inkplex_data.trainer.run.run_files import load_trained
 
     return load_trained(run, store, split=split, device=usable_device(device), weights=weights)
 

@@ -14,8 +14,8 @@ from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
 from inkplex_data.corpus.faults import Breach, Fault, short
 from inkplex_data.corpus.paths import PathFault, Paths, stem_of
-from inkplex_data.corpus.sidecar import read_sidecar
-from inkplex_data.corpus.sidecar_models import Sidecar
+from inkplex_data.corpus.sidecars.sidecar import read_sidecar
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import word_suffixes
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import CODES, Problem, ProblemLog

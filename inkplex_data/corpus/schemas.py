@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from inkplex_data.corpus.models import AlignmentFile, ManifestEntry, SplitsFile, StoreDescription
-from inkplex_data.corpus.recording_models import RecordingCall, RecordingHeader
-from inkplex_data.corpus.sidecar_models import Sidecar
+from inkplex_data.corpus.recordings.recording_models import RecordingCall, RecordingHeader
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

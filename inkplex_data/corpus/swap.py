@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecar_models import Excluded, Masks, Sidecar, Transform, Valid
+from inkplex_data.corpus.sidecars.sidecar_models import Excluded, Masks, Sidecar, Transform, Valid
 from inkplex_data.problems import CODES, Problem
 
 SUFFIX: Final = "~swapped"

@@ -16,12 +16,12 @@ from inkplex_data.corpus.jsontext import JsonFault, numbered_lines, parse_json, 
 from inkplex_data.corpus.manifest import read_lines
 from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescription
 from inkplex_data.corpus.paths import Paths
-from inkplex_data.corpus.recording import check_repeated
-from inkplex_data.corpus.recording_lines import LineFault, parse_call, parse_header
-from inkplex_data.corpus.sidecar import availability_breaches
-from inkplex_data.corpus.sidecar_models import Sidecar
+from inkplex_data.corpus.recordings.recording import check_repeated
+from inkplex_data.corpus.recordings.recording_lines import LineFault, parse_call, parse_header
+from inkplex_data.corpus.sidecars.sidecar import availability_breaches
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import Content, detect, read_transcript
-from inkplex_data.corpus.words import repair_words
+from inkplex_data.corpus.word_repair import repair_words
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.problems import ProblemLog
 

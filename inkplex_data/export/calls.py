@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.audio.call import resolve_channels
+from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.clock import samples_to_us
+from inkplex_data.corpus.call_words import given_words
 from inkplex_data.corpus.entry import CallEntry, Corpus
-from inkplex_data.corpus.given import given_words
-from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.transcripts import SpeakerRule
-from inkplex_data.corpus.words import TimedWord
+from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.native import NativeStereo
 from inkplex_data.problems import Problem, ProblemLog

@@ -15,13 +15,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from inkplex_data.audio.write import write_wav
+from inkplex_data.audio.files.write_audio import write_wav
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.corpus.entry import Corpus
 from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
-from inkplex_data.export.names import FileNames
+from inkplex_data.export.file_names import FileNames
+from inkplex_data.grid import CODEBOOKS, SPLITS
 from inkplex_data.libraries import require
-from inkplex_data.store.format import CODEBOOKS, SPLITS
 from inkplex_data.store.reader import Store
 
 Form = Literal["disk", "parquet"]

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from inkplex_data.atomic import replacing
 from inkplex_data.corpus.folder import AUDIO_SUFFIXES, MANIFEST_NAME
-from inkplex_data.corpus.words import SPEAKER_MAIN, SPEAKER_UNKNOWN
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN
 from inkplex_data.errors import CorpusError, UsageError
 from inkplex_data.export.calls import ExportSummary, prepared_folder
-from inkplex_data.export.names import FileNames
+from inkplex_data.export.file_names import FileNames
+from inkplex_data.grid import SPLITS
 from inkplex_data.libraries import require
 from inkplex_data.problems import Problem
-from inkplex_data.store.format import SPLITS
 
 AUDIO_FOLDER: Final = "calls"
 _TEMPORARY: Final = ".tmp-datasets"

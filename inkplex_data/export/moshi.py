@@ -19,14 +19,14 @@ from typing import Any, Final
 import polars as pl
 
 from inkplex_data.atomic import replacing
-from inkplex_data.audio.write import write_wav
+from inkplex_data.audio.files.write_audio import write_wav
 from inkplex_data.clock import samples_to_us, us_to_seconds
 from inkplex_data.corpus.entry import Corpus
 from inkplex_data.corpus.transcripts.moshi import moshi_document
-from inkplex_data.corpus.words import SPEAKER_UNKNOWN, TimedWord, main_speaker_faults
+from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, TimedWord, main_speaker_faults
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
-from inkplex_data.export.names import FileNames
+from inkplex_data.export.file_names import FileNames
 from inkplex_data.problems import ProblemLog
 from inkplex_data.store.reader import Store
 

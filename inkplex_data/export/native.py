@@ -10,8 +10,8 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.audio.call import CallAudio
-from inkplex_data.audio.scan import ROLES, AudioScan
+from inkplex_data.audio.call_audio import CallAudio
+from inkplex_data.audio.call_scan import ROLES, AudioScan
 from inkplex_data.clock import SAMPLE_RATE_HZ
 
 _AT_MOST_16_BITS: Final = frozenset({"PCM_16", "PCM_S8", "PCM_U8", "ULAW", "ALAW"})

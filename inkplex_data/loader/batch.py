@@ -49,14 +49,14 @@ class Batch:
     codes: Tensor
     """int64 [17, T]: text, agent q0–7, caller q0–7."""
     roles: Tensor
-    """uint8 [T], `format.ROLE_*`."""
+    """uint8 [T], `grid.TAG_*`."""
     mask: Tensor
     """uint8 [T], bits of modalities that may carry loss; 0 over the prefix."""
     states: Tensor | None
     """bfloat16 [N, 3, D], tokens `first_token` … `first_token + N − 1` of the recording in layout order:
     the shortest run that holds every token which this window sees."""
     kind: Tensor
-    """uint8 [N], index into `format.KINDS`."""
+    """uint8 [N], index into `grid.KINDS`."""
     piece_offsets: Tensor
     """int64 [N + 1]: the text pieces of token n are `piece_ids[piece_offsets[n]:piece_offsets[n + 1]]`."""
     piece_ids: Tensor

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from inkplex_data.errors import UsageError
 from inkplex_data.loader.batch import Batch, Targets
 from inkplex_data.loader.buffers import BufferPool
-from inkplex_data.loader.order import Mixture, Turn, share, turns
 from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.prefetch import Prefetcher
-from inkplex_data.loader.read import Prepared, SampleReader
+from inkplex_data.loader.read_sample import Prepared, SampleReader
 from inkplex_data.loader.report import LoaderReport, Meter
+from inkplex_data.loader.sample_order import Mixture, Turn, share, turns
 from inkplex_data.loader.samples import Memory, Sample, SampleIndex
 from inkplex_data.loader.state import parse_state, pin, reopen, state_digest
 from inkplex_data.loader.transfer import DeviceCopier

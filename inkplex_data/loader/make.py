@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from inkplex_data.errors import UsageError
+from inkplex_data.grid import PLAN_LIMIT
 from inkplex_data.libraries import require
 from inkplex_data.loader.loader import Loader, Order
 from inkplex_data.loader.samples import Memory
 from inkplex_data.loader.state import check_shards
 from inkplex_data.loader.windows import CONTEXT_FRAMES, Cut, Cutter
-from inkplex_data.store.format import PLAN_LIMIT
 from inkplex_data.store.reader import Store, open_store
 
 if TYPE_CHECKING:

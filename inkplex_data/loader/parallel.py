@@ -9,8 +9,8 @@ from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from inkplex_data.store.states_plan import StatesGeometry
-from inkplex_data.store.states_read import StatesReader
+from inkplex_data.store.arrays.states_geometry import StatesGeometry
+from inkplex_data.store.arrays.states_read import StatesReader
 
 if TYPE_CHECKING:
     import torch

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.errors import UsageError
-from inkplex_data.loader.order import Permutation
+from inkplex_data.grid import CODEBOOKS, STATE_ROWS
+from inkplex_data.loader.sample_order import Permutation
 from inkplex_data.loader.windows import Cutter
-from inkplex_data.store.format import CODEBOOKS, STATE_ROWS
 from inkplex_data.store.reader import Store
 
 Memory = Literal["own", "wrong", "none"]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inkplex_data.errors import UsageError
-from inkplex_data.loader.order import keyed
+from inkplex_data.loader.sample_order import keyed
 
 CONTEXT_FRAMES = 3_000
 """Frames that the released model attends to, prefix included (seeds/000, section 8)."""

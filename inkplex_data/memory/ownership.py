@@ -16,11 +16,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from inkplex_data.errors import RecordingError
-from inkplex_data.memory.order import arrival_rank
+from inkplex_data.grid import KINDS
 from inkplex_data.memory.pieces import PieceTokenizer, token_pieces
+from inkplex_data.memory.tables import MEDIA, TOKENS
+from inkplex_data.memory.token_order import arrival_rank
 from inkplex_data.memory.words import assemble_words
 from inkplex_data.problems import CODES
-from inkplex_data.store.format import KINDS, MEDIA, TOKENS
 
 _MEDIA_NAMES = {0: None, **dict(enumerate(MEDIA.categories, start=1))}
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -40,7 +41,7 @@ class Request(Protocol):
     def ids(self) -> NDArray[np.int32]: ...
     @property
     def kinds(self) -> NDArray[np.uint8]:
-        """Index into `store.format.KINDS`."""
+        """Index into `grid.KINDS`."""
         ...
 
     @property
@@ -51,7 +52,7 @@ class Request(Protocol):
     def special(self) -> NDArray[np.bool_]: ...
     @property
     def media(self) -> NDArray[np.uint8]:
-        """0 for text, else 1 + the index into the categories of `store.format.MEDIA`."""
+        """0 for text, else 1 + the index into the categories of `grid.MEDIA`."""
         ...
 
     @property
@@ -188,7 +189,7 @@ def token_table(
     tokenizer: PieceTokenizer | None = None,
     source: str = "recording.jsonl",
 ) -> pl.DataFrame:
-    """The tokens table of one recording in layout order: `store.format.TOKENS` without recording_ix.
+    """The tokens table of one recording in layout order: `memory.tables.TOKENS` without recording_ix.
 
     `tokenizer` fills `piece_ids`; without one they are null. `word_ix` is the first word that the token
     touches, null where it touches none. Raises RecordingError for every contradiction of `Ownership`.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from inkplex_data.store.format import PLAN_LIMIT
+from inkplex_data.grid import PLAN_LIMIT
 
 
 def plan_chunks(

@@ -14,9 +14,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from inkplex_data.clock import FRAME_US, US_PER_S, session_us
-from inkplex_data.memory.order import arrival_rank, in_layout_order
+from inkplex_data.grid import WINDOW
+from inkplex_data.memory.tables import VERSIONS
+from inkplex_data.memory.token_order import arrival_rank, in_layout_order
 from inkplex_data.memory.words import Words, assemble_words
-from inkplex_data.store.format import VERSIONS, WINDOW
 
 RECENCY_BUCKETS = 17
 AGE_BUCKETS = 15

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from inkplex_data.memory.order import in_layout_order
+from inkplex_data.memory.token_order import in_layout_order
 
 _WHITESPACE = np.zeros(256, bool)
 _WHITESPACE[[0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20]] = True

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from inkplex_data.grid import LEVEL_FLOOR_DB, WINDOW
 from inkplex_data.report.html import render_page
 from inkplex_data.report.summary import StoreSummary, summarise
 from inkplex_data.report.view import CallView, Mark, PrefixSummary
-from inkplex_data.store.format import LEVEL_FLOOR_DB, WINDOW
 from inkplex_data.store.publish import read_shard
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import polars as pl
 from inkplex_data.clock import US_PER_S
 from inkplex_data.report.summary import StoreSummary
 from inkplex_data.report.svg import timeline_svg
-from inkplex_data.report.tables import byte_count, percent, summary_facts
+from inkplex_data.report.terminal_tables import byte_count, percent, summary_facts
 from inkplex_data.report.view import CallView
-from inkplex_data.report.words import plain
+from inkplex_data.report.word_table import plain
 
 LISTED = 1_000
 """Calls in the table; a page of more would not be read."""

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from inkplex_data.clock import US_PER_S
+from inkplex_data.grid import SPLITS
 from inkplex_data.problems import CODES
-from inkplex_data.store.format import SPLITS
 
 US_PER_HOUR = 3_600 * US_PER_S
 

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from inkplex_data.clock import FRAME_US, US_PER_S
+from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER
 from inkplex_data.report.view import CallView, Side
-from inkplex_data.report.words import ShownWord, plain, words_of
-from inkplex_data.store.format import KINDS, ROLE_EPAD, ROLE_FIRST, ROLE_LATER
+from inkplex_data.report.word_table import ShownWord, plain, words_of
 
 BAND_FRAMES: Final = 125
 FRAME_PX: Final = 8
@@ -166,12 +166,12 @@ def _text_stream(canvas: _Canvas, view: CallView, start: int, stop: int) -> None
     canvas.rect(GUTTER_PX, canvas.y + height - 3, (stop - start) * FRAME_PX, 1, style="pad")
     for frame in range(start, stop):
         role, x = int(view.roles[frame]), _x(frame, start)
-        if role in (ROLE_FIRST, ROLE_LATER):
-            size = 13.0 if role == ROLE_FIRST else 7.0
-            style = "fill-agent" if role == ROLE_FIRST else "fill-agent soft"
+        if role in (TAG_FIRST, TAG_LATER):
+            size = 13.0 if role == TAG_FIRST else 7.0
+            style = "fill-agent" if role == TAG_FIRST else "fill-agent soft"
             title = f"frame {frame}: {view.piece(int(view.ids[frame]))}"
             canvas.rect(x, canvas.y + height - 2 - size, FRAME_PX - 1, size, style=style, title=title)
-        elif role == ROLE_EPAD:
+        elif role == TAG_EPAD:
             canvas.rect(
                 x + FRAME_PX - 3, canvas.y + 4, 1.5, height - 6, style="epad", title=f"frame {frame}: EPAD"
             )

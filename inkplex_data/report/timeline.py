@@ -15,9 +15,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from inkplex_data.clock import FRAME_RATE_HZ, FRAME_US
+from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PREFIX
 from inkplex_data.report.view import MODALITIES, CallView, Memory, Side
-from inkplex_data.report.words import plain
-from inkplex_data.store.format import KINDS, ROLE_EPAD, ROLE_FIRST, ROLE_LATER, ROLE_PREFIX
+from inkplex_data.report.word_table import plain
 
 BARS = " ▁▂▃▄▅▆▇█"
 AGENT, CALLER, QUIET, LOST = "cyan", "yellow", "bright_black", "bold red"
@@ -26,8 +26,8 @@ KIND_STYLES = {
     "setup": "default", "user": "yellow", "thinking": "blue", "tool_call": "magenta",
     "reply": "cyan", "tool_result": "green", "other": QUIET,
 }  # fmt: skip
-ROLE_GLYPHS = {ROLE_EPAD: "╷", ROLE_FIRST: "█", ROLE_LATER: "▖", ROLE_PREFIX: "▒"}
-ROLE_STYLES = {ROLE_EPAD: "default", ROLE_FIRST: "bold cyan", ROLE_LATER: "cyan", ROLE_PREFIX: QUIET}
+ROLE_GLYPHS = {TAG_EPAD: "╷", TAG_FIRST: "█", TAG_LATER: "▖", TAG_PREFIX: "▒"}
+ROLE_STYLES = {TAG_EPAD: "default", TAG_FIRST: "bold cyan", TAG_LATER: "cyan", TAG_PREFIX: QUIET}
 LABEL = 13
 """Columns of the lane names at the left."""
 RANGE_DB = 36.0
@@ -166,7 +166,7 @@ def _words(view: CallView, side: Side, start: int, stop: int, step: int) -> Iter
 def _text_stream(view: CallView, start: int, stop: int, step: int) -> Text:
     """Of several frames in one column the one that says most is shown: first, later piece, EPAD, PAD."""
     order = np.zeros(256, np.int64)
-    order[[ROLE_EPAD, ROLE_LATER, ROLE_FIRST]] = 1, 2, 3
+    order[[TAG_EPAD, TAG_LATER, TAG_FIRST]] = 1, 2, 3
     roles = _columns(view.roles[start:stop], step)
     shown = np.take_along_axis(roles, order[roles].argmax(axis=1)[:, None], axis=1)[:, 0]
     glyphs = [ROLE_GLYPHS.get(role, "·") for role in shown.tolist()]

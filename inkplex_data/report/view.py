@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from inkplex_data.clock import FRAME_US
-from inkplex_data.store.format import KINDS, MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, WINDOW
+from inkplex_data.grid import KINDS, MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, WINDOW
 
 Side = Literal["agent", "caller"]
 MODALITIES = (("text", MASK_TEXT), ("agent", MASK_AGENT), ("caller", MASK_CALLER))

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.store.format import AUDIO_CARD
+from inkplex_data.grid import AUDIO_CARD
 
 Integers = npt.NDArray[np.int64]
 

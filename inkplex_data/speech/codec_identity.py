@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ
-from inkplex_data.store.format import CODEBOOKS
+from inkplex_data.grid import CODEBOOKS
 
 CHUNK_FRAMES: Final = 25
 """Frames per streaming step. Up to one code in a thousand depends on it (near ties), so there is one canonical

@@ -13,11 +13,11 @@ from transformers.initialization import no_init_weights
 
 from inkplex_data.clock import FRAME_SAMPLES, frames_of_samples
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
+from inkplex_data.grid import AUDIO_CARD, CODEBOOKS
 from inkplex_data.heap import return_freed_memory
 from inkplex_data.speech.codec_decode import decode_windows
 from inkplex_data.speech.codec_identity import CHUNK_FRAMES, CHUNK_SAMPLES, CodecIdentity
 from inkplex_data.speech.codec_weights import State, common_name, quantizers, state_sha256
-from inkplex_data.store.format import AUDIO_CARD, CODEBOOKS
 from inkplex_data.torch_settings import exact_convolutions, torch_threads
 
 Codes = npt.NDArray[np.uint16]

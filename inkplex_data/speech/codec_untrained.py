@@ -32,10 +32,10 @@ from transformers import MimiConfig, MimiModel
 from transformers.initialization import no_init_weights
 
 from inkplex_data.clock import SAMPLE_RATE_HZ
+from inkplex_data.grid import CODEBOOKS
 from inkplex_data.speech.codec_fit import fit_codebooks
 from inkplex_data.speech.codec_mimi import build_model
 from inkplex_data.speech.codec_weights import State, common_name
-from inkplex_data.store.format import CODEBOOKS
 
 VERSION: Final = 1
 """Part of every random key and of the cache's file name; raise it with any change to the arithmetic."""

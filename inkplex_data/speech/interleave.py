@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.errors import ConfigError, UsageError
+from inkplex_data.grid import EPAD, NO_INPUT, PAD, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PAD, TEXT_CARD
 from inkplex_data.speech.interleave_grid import (
     blank_frames,
     frames_of,
@@ -41,16 +42,6 @@ from inkplex_data.speech.interleave_types import (
     Rounding,
     TextStream,
     Word,
-)
-from inkplex_data.store.format import (
-    EPAD,
-    NO_INPUT,
-    PAD,
-    ROLE_EPAD,
-    ROLE_FIRST,
-    ROLE_LATER,
-    ROLE_PAD,
-    TEXT_CARD,
 )
 
 __all__ = [
@@ -198,10 +189,10 @@ def _draw(ids: npt.NDArray[np.int32], pieces: _Pieces, blank: int) -> npt.NDArra
     on_grid = (pieces.fate == _PLACED) | (pieces.fate == _FATE["no-input"])
     at = pieces.frame[on_grid]
     ids[at] = pieces.id[on_grid]
-    roles[at] = np.where(pieces.nth[on_grid] == 0, ROLE_FIRST, ROLE_LATER)
-    before_word = np.flatnonzero((roles[:-1] == ROLE_PAD) & (roles[1:] >= ROLE_FIRST))
-    ids[before_word], roles[before_word] = EPAD, ROLE_EPAD
-    ids[:blank], roles[:blank] = NO_INPUT, ROLE_PAD
+    roles[at] = np.where(pieces.nth[on_grid] == 0, TAG_FIRST, TAG_LATER)
+    before_word = np.flatnonzero((roles[:-1] == TAG_PAD) & (roles[1:] >= TAG_FIRST))
+    ids[before_word], roles[before_word] = EPAD, TAG_EPAD
+    ids[:blank], roles[:blank] = NO_INPUT, TAG_PAD
     return roles
 
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.store.format import ROLE_FIRST
+from inkplex_data.grid import TAG_FIRST
 
 Policy = Literal["kyutai", "moshi-paper"]
 Overflow = Literal["replace", "shift"]
@@ -92,4 +92,4 @@ class TextStream:
     @property
     def pad_fraction(self) -> float:
         """Share of frames that carry no piece: PAD, EPAD, in-word padding, no input. 0.0 without frames."""
-        return float((self.roles < ROLE_FIRST).mean()) if self.roles.size else 0.0
+        return float((self.roles < TAG_FIRST).mean()) if self.roles.size else 0.0

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from inkplex_data.clock import FRAME_RATE_HZ, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.grid import AUDIO_CARD, CODEBOOKS, EPAD, PAD, TAG_PREFIX, TEXT_CARD
 from inkplex_data.speech.codec_identity import CHUNK_SAMPLES
-from inkplex_data.store.format import AUDIO_CARD, CODEBOOKS, EPAD, PAD, ROLE_PREFIX, TEXT_CARD
 
 Codes = npt.NDArray[np.uint16]
 Chunk = npt.NDArray[np.float32]
@@ -127,7 +127,7 @@ def compose_prefix(layout: PrefixLayout, voice: Codes | None, silence: Codes, si
     )
     text = np.full(layout.frames, PAD, np.int32)
     text[layout.role_start : layout.role_start + len(layout.role_pieces)] = layout.role_pieces
-    return Prefix(layout, codes, text, np.full(layout.frames, ROLE_PREFIX, np.uint8))
+    return Prefix(layout, codes, text, np.full(layout.frames, TAG_PREFIX, np.uint8))
 
 
 def build_prefix(

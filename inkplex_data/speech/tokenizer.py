@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from inkplex_data.errors import ConfigError, UsageError
+from inkplex_data.grid import TEXT_CARD
 from inkplex_data.speech.tokenizer_spans import SpanFinder, Spans
-from inkplex_data.store.format import TEXT_CARD
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable
 
 from inkplex_data.errors import UsageError
-from inkplex_data.store.format import TEXT_CARD
+from inkplex_data.grid import TEXT_CARD
 
 
 def train_tokenizer(sentences: Iterable[str], *, pieces: int) -> bytes:

@@ -11,10 +11,12 @@ import polars as pl
 
 from inkplex_data.clock import FRAME_US
 from inkplex_data.errors import UsageError
+from inkplex_data.grid import CODEBOOKS
 from inkplex_data.libraries import require
-from inkplex_data.store.format import CODEBOOKS, PROBLEMS, TOKENS, VERSIONS, WORDS, ShardKind
-from inkplex_data.store.frame_arrays import FrameArrayReader
-from inkplex_data.store.states_read import StatesReader
+from inkplex_data.memory.tables import TOKENS, VERSIONS
+from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
+from inkplex_data.store.arrays.states_read import StatesReader
+from inkplex_data.store.format import PROBLEMS, WORDS, ShardKind
 from inkplex_data.store.tables import Schema, TableReader
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ class Call:
 
     @cached_property
     def role(self) -> np.ndarray:
-        """uint8 [F]: what each text id is (`format.ROLE_*`)."""
+        """uint8 [F]: what each text id is (`grid.TAG_*`)."""
         return self._array("role")
 
     @cached_property
@@ -132,7 +134,7 @@ class Call:
 
     @cached_property
     def versions(self) -> pl.DataFrame:
-        """Versions of the call's memory, `format.VERSIONS` without `call_ix`; empty without a recording."""
+        """Versions of the call's memory, `memory.tables.VERSIONS` without `call_ix`; empty without a recording."""
         if self.memory_of is None:
             return self._rows("versions", "version_offset", VERSIONS)
         from inkplex_data.memory.versions import SessionClock, build_versions
@@ -144,7 +146,7 @@ class Call:
 
     @cached_property
     def tokens(self) -> pl.DataFrame:
-        """The recording's tokens in layout order, `format.TOKENS` without `recording_ix`."""
+        """The recording's tokens in layout order, `memory.tables.TOKENS` without `recording_ix`."""
         columns = [name for name in TOKENS if name != "recording_ix"]
         if self.recording_id is None:
             return pl.DataFrame(schema={name: TOKENS[name] for name in columns})

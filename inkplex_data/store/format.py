@@ -1,4 +1,4 @@
-"""Store format 1: names, table schemas, token kinds and array geometry. No I/O here.
+"""Store format 1: names, table schemas and array geometry. No I/O here. (Tokens and versions: `memory/tables.py`.)
 
 Layout (docs/reference/store.md has the whole of it):
     store.json   snapshots/NNNNNN.json   calls|problems|splits|recordings|prefixes.parquet
@@ -18,47 +18,9 @@ FORMAT: Final = 1
 ShardKind = Literal["calls", "recordings", "prefixes"]
 SHARD_KINDS: Final[tuple[ShardKind, ...]] = ("calls", "recordings", "prefixes")
 
-# Text and audio ids (seeds/000, "Native temporal computation" and section 9 of the current chapter).
-PAD: Final = 3
-EPAD: Final = 0
-TEXT_INITIAL: Final = 32_000
-AUDIO_INITIAL: Final = 2_048
-NO_INPUT: Final = -1
-NOT_GENERATED: Final = -2
-TEXT_CARD: Final = 32_000
-AUDIO_CARD: Final = 2_048
-CODEBOOKS: Final = 8
-"""Codebooks per channel; a call stores 16: agent q0–7, then caller q0–7."""
-
-# Roles of a text frame.
-ROLE_PAD: Final = 0
-ROLE_EPAD: Final = 1
-ROLE_FIRST: Final = 2
-ROLE_LATER: Final = 3
-ROLE_PREFIX: Final = 4
-
-# Bits of the per-frame loss mask: the modality is present and certain, so it may carry loss.
-MASK_TEXT: Final = 1
-MASK_AGENT: Final = 2
-MASK_CALLER: Final = 4
-MASK_ALL: Final = MASK_TEXT | MASK_AGENT | MASK_CALLER
-
-LEVEL_FLOOR_DB: Final = -120
-"""Digital silence in the `level` array, which holds each frame's RMS in dBFS for timelines."""
-
-# Token kinds in the order of the writer's embedding table (seeds/000, section 4).
-KINDS: Final = ("setup", "user", "thinking", "tool_call", "reply", "tool_result", "other")
-KIND: Final = pl.Enum(KINDS)
-MEDIA: Final = pl.Enum(("audio", "image"))
-SPLITS: Final = ("train", "validation", "test")
-
-STATE_ROWS: Final = (28, 34, 42)
 STATES_INNER_ROWS: Final = 64
 STATES_SHARD_ROWS: Final = 8_192
 FRAME_CHUNK: Final = 4_096
-SHARD_BYTES: Final = 512 * 2**20
-WINDOW: Final = 40_000
-PLAN_LIMIT: Final = 131_072
 
 CALLS: Final[dict[str, pl.DataType]] = {
     "call_id": pl.String(),
@@ -107,34 +69,6 @@ WORDS: Final[dict[str, pl.DataType]] = {
     "method": pl.String(),
 }
 """`frame` is the onset frame, −1 where no piece was placed; `placed` counts the pieces that survived."""
-
-TOKENS: Final[dict[str, pl.DataType]] = {
-    "recording_ix": pl.Int32(),
-    "row": pl.Int32(),
-    "call": pl.Int32(),
-    "position": pl.Int32(),
-    "token_id": pl.Int32(),
-    "kind": KIND,
-    "bytes": pl.Binary(),
-    "special": pl.Boolean(),
-    "media": MEDIA,
-    "arrival_us": pl.Int64(),
-    "rank": pl.Int32(),
-    "word_ix": pl.Int32(),
-    "piece_ids": pl.List(pl.Int32()),
-}
-"""In layout order, (call, position): `row` is the index, and the row of the states array."""
-
-VERSIONS: Final[dict[str, pl.DataType]] = {
-    "call_ix": pl.Int64(),
-    "row": pl.Int32(),
-    "start": pl.Int32(),
-    "end": pl.Int32(),
-    "recency": pl.UInt8(),
-    "age": pl.UInt8(),
-    "whole": pl.Boolean(),
-}
-"""Recording-relative: start and end are steps of the call with no prefix."""
 
 PROBLEMS: Final[dict[str, pl.DataType]] = {
     "call_id": pl.String(),

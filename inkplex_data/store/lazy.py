@@ -14,9 +14,11 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from inkplex_data.clock import FRAME_US, US_PER_S
+from inkplex_data.grid import CODEBOOKS, EPAD, PAD
+from inkplex_data.memory.tables import TOKENS, VERSIONS
+from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.catalog import Catalog, IndexTable
-from inkplex_data.store.format import CODEBOOKS, EPAD, PAD, TOKENS, VERSIONS, WORDS, ShardKind
-from inkplex_data.store.frame_arrays import FrameArrayReader
+from inkplex_data.store.format import WORDS, ShardKind
 from inkplex_data.store.pushdown import decidable, needed_columns, row_batches
 from inkplex_data.store.tables import Schema, TableReader
 
@@ -78,12 +80,12 @@ def scan_words(store: Shards) -> pl.LazyFrame:
 
 
 def scan_versions(store: Shards) -> pl.LazyFrame:
-    """`format.VERSIONS` with `call_id` in front."""
+    """`memory.tables.VERSIONS` with `call_id` in front."""
     return _scan_rows(store, "calls", "versions", VERSIONS)
 
 
 def scan_tokens(store: Shards) -> pl.LazyFrame:
-    """`format.TOKENS` with `recording_id` in front."""
+    """`memory.tables.TOKENS` with `recording_id` in front."""
     return _scan_rows(store, "recordings", "tokens", TOKENS)
 
 

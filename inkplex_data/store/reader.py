@@ -12,17 +12,18 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.errors import StoreCorruptError, UsageError
+from inkplex_data.grid import WINDOW
 from inkplex_data.store import lazy
+from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
+from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.call import Call, ComposedCall, Prefix
 from inkplex_data.store.catalog import Catalog
 from inkplex_data.store.describe import read_description, read_pieces
 from inkplex_data.store.files import Files, open_files
-from inkplex_data.store.format import WINDOW, ShardKind
-from inkplex_data.store.frame_arrays import FrameArrayReader
+from inkplex_data.store.format import ShardKind
 from inkplex_data.store.index import family_splits
 from inkplex_data.store.publish import shard_folder
 from inkplex_data.store.snapshot import Snapshot, read_snapshot
-from inkplex_data.store.states_read import StatesReader
 from inkplex_data.store.tables import TableReader
 
 __all__ = ["Call", "ComposedCall", "Prefix", "Store", "open_store"]
@@ -146,11 +147,11 @@ class Store:
         return lazy.scan_words(self)
 
     def versions(self) -> pl.LazyFrame:
-        """`call_id` and `format.VERSIONS`, recording-relative."""
+        """`call_id` and `memory.tables.VERSIONS`, recording-relative."""
         return lazy.scan_versions(self)
 
     def tokens(self) -> pl.LazyFrame:
-        """`recording_id` and `format.TOKENS`."""
+        """`recording_id` and `memory.tables.TOKENS`."""
         return lazy.scan_tokens(self)
 
     def frames(self) -> pl.LazyFrame:

@@ -16,22 +16,13 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.errors import UsageError
+from inkplex_data.grid import CODEBOOKS, LEVEL_FLOOR_DB
+from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.problems import Problem
-from inkplex_data.store.format import (
-    CALLS,
-    CODEBOOKS,
-    LEVEL_FLOOR_DB,
-    PREFIXES,
-    PROBLEMS,
-    RECORDINGS,
-    TOKENS,
-    VERSIONS,
-    WORDS,
-    ShardKind,
-)
-from inkplex_data.store.frame_arrays import FrameArraysWriter, write_group
+from inkplex_data.store.arrays.frame_arrays import FrameArraysWriter, write_group
+from inkplex_data.store.arrays.states_write import StatesWriter
+from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
 from inkplex_data.store.publish import ShardInfo, StagedShard
-from inkplex_data.store.states import StatesWriter
 from inkplex_data.store.tables import Compression, Schema, TableWriter, fit, row_table
 
 CALLS_PER_SHARD_MAX = 1 << 20
@@ -63,8 +54,8 @@ class CallPart:
     `row`: the columns of `format.CALLS` that the builder knows, and any more of its own; `call_id`,
     `split` and `family` are required; `shard`, offsets and counts are filled in here, and `call_ix`
     where it is absent. `codes` uint16 [F, 16]; `text` int32 [F]; `role`, `mask` uint8 [F]; `level` int8 [F, 2],
-    dBFS of agent and caller, `format.LEVEL_FLOOR_DB` throughout where it is not known. `words` and
-    `versions` follow `format.WORDS` and `format.VERSIONS`; their `call_ix` is filled in.
+    dBFS of agent and caller, `grid.LEVEL_FLOOR_DB` throughout where it is not known. `words` and
+    `versions` follow `format.WORDS` and `memory.tables.VERSIONS`; their `call_ix` is filled in.
     """
 
     row: dict[str, Any]
@@ -253,7 +244,7 @@ class RecordingShardWriter(_ShardWriter):
         self._states.append(states)
 
     def end(self, tokens: pl.DataFrame) -> None:
-        """Finish the recording with its tokens (`format.TOKENS`, in layout order, one per state row)."""
+        """Finish the recording with its tokens (`memory.tables.TOKENS`, in layout order, one per state row)."""
         if self._open is None:
             raise UsageError("no recording is open")
         if self._states is not None and self._states.rows_written != self._tokens.rows + tokens.height:

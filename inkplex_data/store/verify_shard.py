@@ -12,22 +12,13 @@ from typing import Final
 import polars as pl
 
 from inkplex_data.errors import StoreCorruptError
+from inkplex_data.memory.tables import TOKENS, VERSIONS
+from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
+from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.files import RESTORE, Files
-from inkplex_data.store.format import (
-    CALLS,
-    FRAME_CHUNK,
-    PREFIXES,
-    PROBLEMS,
-    RECORDINGS,
-    TOKENS,
-    VERSIONS,
-    WORDS,
-    ShardKind,
-)
-from inkplex_data.store.frame_arrays import FrameArrayReader
+from inkplex_data.store.format import CALLS, FRAME_CHUNK, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
 from inkplex_data.store.publish import ShardInfo
 from inkplex_data.store.shard import CALL_ARRAYS, PREFIX_ARRAYS
-from inkplex_data.store.states_read import StatesReader
 from inkplex_data.store.tables import Schema, TableReader
 
 BLOCK_BYTES: Final = 8 * 2**20

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inkplex_data.audio.activity import STEP_US, LevelMeter, speech_activity, speech_threshold_db
-from inkplex_data.audio.call import resolve_channels
+from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.audio.turns import units_of_activity
 from inkplex_data.corpus.transcripts import read_transcript
 

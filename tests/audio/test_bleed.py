@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from inkplex_data.audio.bleed import MIN_STRETCHES, Bleed, BleedMeter
-from inkplex_data.audio.call import resolve_channels
+from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.audio.resample import resample
 from inkplex_data.problems import ProblemLog
 

@@ -14,9 +14,9 @@ import torch
 from click.testing import Result
 from typer.testing import CliRunner
 
-from inkplex_data.audio.call import ChannelRef
+from inkplex_data.audio.call_audio import ChannelRef
 from inkplex_data.cli.app import app, main
-from inkplex_data.speech.align.batch import channel_samples
+from inkplex_data.speech.align.align_corpus import channel_samples
 from inkplex_data.speech.align.filters import inside_us
 from inkplex_data.speech.align.vad import speech_intervals
 

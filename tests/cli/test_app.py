@@ -79,7 +79,7 @@ def test_a_mistake_gets_a_sentence_and_an_exit_code(
 def test_a_codec_that_cannot_be_had_names_the_ways_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.build.conftest import make_corpus
+    from tests.pipeline.conftest import make_corpus
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "empty"))

@@ -11,13 +11,13 @@ import pytest
 import soundfile
 from typer.testing import CliRunner, Result
 
-from inkplex_data.build.ready import ready_call
 from inkplex_data.cli.app import app, main
-from inkplex_data.config import load_recipe
+from inkplex_data.config.recipe import load_recipe
 from inkplex_data.corpus.entry import ChannelSpec
-from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused
+from inkplex_data.pipeline.calls.prepare import ready_call
 from inkplex_data.store.reader import open_store
 from tests.conftest import ROOT
 

@@ -14,7 +14,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app, main
-from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.speech.diarize.rttm import SpeakerTurn, read_rttm, rttm_text, write_rttm
 
 pytest.importorskip("silero_vad")

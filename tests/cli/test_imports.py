@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app, main
-from inkplex_data.corpus.recording import read_recording
+from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.validate import validate_path
 
 CHAT = [{"role": "user", "content": "My bill?"}, {"role": "assistant", "content": "Eighty pounds."}]

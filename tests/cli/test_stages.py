@@ -11,12 +11,12 @@ import soundfile
 from click.testing import Result
 from typer.testing import CliRunner
 
-from inkplex_data.build import tools
 from inkplex_data.cli.app import app, main
-from inkplex_data.corpus.recording import read_recording
+from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.traces.importer import import_traces
+from inkplex_data.pipeline import tools
 from inkplex_data.speech.interleave import Word, interleave
-from tests.build.conftest import RATE_HZ, voice, write_call
+from tests.pipeline.conftest import RATE_HZ, voice, write_call
 
 
 def run(*arguments: object) -> Result:

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from inkplex_data.cli.app import app
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.speech.codec import load_codec
-from inkplex_data.trainer.generate import GENERATIONS
-from inkplex_data.trainer.scores import MEASURES, SCORES, SUMMARY
+from inkplex_data.trainer.evaluate.generate import GENERATIONS
+from inkplex_data.trainer.evaluate.scores import MEASURES, SCORES, SUMMARY
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import RESPONSE, make_task_store
 

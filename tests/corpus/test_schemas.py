@@ -74,7 +74,10 @@ def test_models_do_not_coerce() -> None:
 
 
 def test_the_corpus_imports_without_heavy_libraries() -> None:
-    modules = ["read", "splits", "validate", "words", "recording", "sidecar", "schemas", "transcripts"]
+    modules = [
+        *("read_corpus", "splits", "validate", "word_repair", "schemas", "transcripts"),
+        *("recordings.recording", "sidecars.sidecar"),
+    ]
     program = "import sys\n" + "".join(f"import inkplex_data.corpus.{name}\n" for name in modules)
     program += "print([name for name in ('torch', 'polars', 'zarr', 'transformers', 'soundfile') if name in sys.modules])"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

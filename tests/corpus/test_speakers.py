@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inkplex_data.corpus.transcripts import SpeakerRule, Transcript, map_speakers
-from inkplex_data.corpus.words import RawWord
+from inkplex_data.corpus.word_repair import RawWord
 
 
 def transcript(*labels: str, channels: dict[int, str] | None = None, agent: str | None = None) -> Transcript:

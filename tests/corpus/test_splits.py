@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.splits import (
     assign_splits,
     given_splits,

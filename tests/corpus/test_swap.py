@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecar_models import Sidecar
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.swap import swapped, swapped_sidecar, with_swapped
 
 

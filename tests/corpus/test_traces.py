@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from inkplex_data.corpus.recording import Recording, read_recording
+from inkplex_data.corpus.recordings.recording import Recording, read_recording
 from inkplex_data.corpus.traces import formats, read_traces
+from inkplex_data.corpus.traces.arrival_schedule import TraceSchedule, schedule_of
 from inkplex_data.corpus.traces.importer import TraceImport, import_traces
-from inkplex_data.corpus.traces.schedule import TraceSchedule, schedule_of
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.errors import ConfigError, CorpusError, UsageError
 from inkplex_data.memory.ownership import Ownership, token_table

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inkplex_data.corpus.traces.base import Dialogue, Message, Part, ToolCall
-from inkplex_data.corpus.traces.schedule import TraceSchedule, time_turns
-from inkplex_data.corpus.traces.turns import InklingEncoder
-from inkplex_data.corpus.vocabulary import ByteVocabulary
+from inkplex_data.corpus.recordings.vocabulary import ByteVocabulary
+from inkplex_data.corpus.traces.arrival_schedule import TraceSchedule, time_turns
+from inkplex_data.corpus.traces.dialogue import Dialogue, Message, Part, ToolCall
+from inkplex_data.corpus.traces.dialogue_requests import InklingEncoder
 
 SECOND = 1_000_000
 ENCODER = InklingEncoder(ByteVocabulary())

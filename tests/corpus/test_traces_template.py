@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from inkplex_data.corpus.traces.base import Dialogue, Message, Part, ToolCall
+from inkplex_data.corpus.recordings.vocabulary import FileVocabulary
+from inkplex_data.corpus.traces.dialogue import Dialogue, Message, Part, ToolCall
+from inkplex_data.corpus.traces.dialogue_requests import InklingEncoder, Turn
 from inkplex_data.corpus.traces.importer import encoder_for, import_traces
 from inkplex_data.corpus.traces.template import TemplateEncoder
-from inkplex_data.corpus.traces.turns import InklingEncoder, Turn
 from inkplex_data.corpus.validate import validate_path
-from inkplex_data.corpus.vocabulary import FileVocabulary
 from inkplex_data.errors import ConfigError
 from tests.corpus.test_traces import write
 from tests.corpus.tokenizers_made import TEMPLATE, byte_level_file, template_folder

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inkplex_data.corpus.models import AlignmentFile
 from inkplex_data.corpus.transcripts import formats, load_words, read_transcript, word_suffixes
 from inkplex_data.corpus.transcripts.moshi import moshi_document
-from inkplex_data.corpus.words import TimedWord
+from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.problems import ProblemLog
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from inkplex_data.corpus.transcripts import load_words, map_speakers, read_segments, read_transcript
-from inkplex_data.corpus.transcripts.base import Content
 from inkplex_data.corpus.transcripts.rttm import turns
+from inkplex_data.corpus.transcripts.transcript import Content
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import ProblemLog
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.transcripts import read_segments, read_transcript
 from inkplex_data.errors import CallRefused
 

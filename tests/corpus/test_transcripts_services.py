@@ -16,7 +16,7 @@ from inkplex_data.corpus.transcripts import (
     read_segments,
     read_transcript,
 )
-from inkplex_data.corpus.words import WORD_DROPS
+from inkplex_data.corpus.word_repair import WORD_DROPS
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import ProblemLog
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from inkplex_data.corpus.vocabulary import AUDIO, IMAGE, SPECIAL_IDS
+from inkplex_data.corpus.recordings.vocabulary import AUDIO, IMAGE, SPECIAL_IDS
 
 LINES = ["the bill is eighty pounds, the bill is late", "search flight to the SEA", "der Käse, ein Brief"] * 4
 

@@ -17,13 +17,13 @@ import pytest
 import soundfile
 
 from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, onset_frame, seconds_to_us
-from inkplex_data.corpus.read import read_corpus
-from inkplex_data.corpus.recording import read_recording
-from inkplex_data.corpus.sidecar import availability_breaches, frame_mask, read_sidecar
+from inkplex_data.corpus.read_corpus import read_corpus
+from inkplex_data.corpus.recordings.recording import read_recording
+from inkplex_data.corpus.sidecars.sidecar import availability_breaches, frame_mask, read_sidecar
 from inkplex_data.corpus.validate import validate_path
+from inkplex_data.grid import MASK_ALL, MASK_CALLER, MASK_TEXT
 from inkplex_data.memory.ownership import token_table
 from inkplex_data.memory.twins import check_twins
-from inkplex_data.store.format import MASK_ALL, MASK_CALLER, MASK_TEXT
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CORPUS = EXAMPLES / "corpus"

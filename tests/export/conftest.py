@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inkplex_data.corpus.entry import Corpus
-from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.read_corpus import read_corpus
 from tests.export.made import make_corpus
 
 

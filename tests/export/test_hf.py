@@ -12,7 +12,7 @@ import pytest
 import soundfile
 
 from inkplex_data.corpus.entry import Corpus
-from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.errors import CorpusError, UsageError
 from inkplex_data.export.hf import export_hf_corpus, export_hf_store
 from inkplex_data.export.hf_import import import_hf

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from inkplex_data.audio.call import resolve_channels
+from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.corpus.entry import CallEntry, Corpus
-from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.transcripts import load_words
-from inkplex_data.corpus.words import TimedWord
+from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import UsageError
 from inkplex_data.export.moshi import export_corpus, export_store
 from inkplex_data.problems import ProblemLog

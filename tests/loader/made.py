@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.clock import FRAME_US
+from inkplex_data.grid import KINDS
+from inkplex_data.memory.tables import TOKENS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.store.describe import write_description
-from inkplex_data.store.format import KINDS, TOKENS
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.shard import CallPart, RecordingShardWriter
 from inkplex_data.store.snapshot import publish_snapshot

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from inkplex_data.clock import FRAME_US, session_us
+from inkplex_data.grid import KINDS
 from inkplex_data.loader import Batch, make_loader
 from inkplex_data.memory.plan import plan_chunks
 from inkplex_data.memory.versions import SessionClock, build_versions
-from inkplex_data.store.format import KINDS
 from inkplex_data.store.reader import Store
 from tests.loader.made import WIDTH, WINDOW
 from tests.store.made import Made

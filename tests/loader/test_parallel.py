@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from inkplex_data.errors import StoreCorruptError
 from inkplex_data.loader.parallel import ParallelReader, parts
-from inkplex_data.store.states import StatesReader, StatesWriter
-from inkplex_data.store.states_plan import StatesGeometry, shard_key
+from inkplex_data.store.arrays.states_geometry import StatesGeometry, shard_key
+from inkplex_data.store.arrays.states_write import StatesReader, StatesWriter
 
 ROWS = 300
 INNER_ROWS = 8

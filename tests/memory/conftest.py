@@ -24,7 +24,7 @@ def small_inkling() -> Any:
     """The small untrained model, on one thread as in a build."""
     import torch
 
-    from inkplex_data.memory.inkling import load_inkling
+    from inkplex_data.memory.capture.inkling import load_inkling
 
     torch.set_num_threads(1)
     return load_inkling("small:0", device="cpu")

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inkplex_data.corpus.recording import RecordingCall, read_recording
+from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
 from inkplex_data.errors import RecordingError
+from inkplex_data.grid import KINDS
 from inkplex_data.memory.ownership import Ownership, Segment, token_table
+from inkplex_data.memory.tables import TOKENS
 from inkplex_data.problems import CODES
-from inkplex_data.store.format import KINDS, TOKENS
 
 
 def asked(

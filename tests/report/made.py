@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 from rich.console import Console, RenderableType
 
+from inkplex_data.grid import MASK_ALL, PAD, TAG_EPAD, TAG_FIRST, TAG_LATER
 from inkplex_data.report.view import CallView
-from inkplex_data.store.format import KIND, MASK_ALL, PAD, ROLE_EPAD, ROLE_FIRST, ROLE_LATER
+from inkplex_data.store.format import KIND
 
 WORD_SCHEMA = {
     "text": pl.String,
@@ -37,8 +38,8 @@ def a_view(frames: int = 40, **fields: Any) -> CallView:
     """`frames` of PAD, with two agent words (the second lost a piece) and one of the caller's."""
     ids = np.full(frames, PAD, np.int32)
     roles = np.zeros(frames, np.uint8)
-    roles[4], roles[5], roles[6] = ROLE_EPAD, ROLE_FIRST, ROLE_LATER
-    roles[10] = ROLE_FIRST
+    roles[4], roles[5], roles[6] = TAG_EPAD, TAG_FIRST, TAG_LATER
+    roles[10] = TAG_FIRST
     ids[4], ids[5], ids[6], ids[10] = 0, 100, 101, 102
     given: dict[str, Any] = {
         "call_id": "call one",

@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 
 from inkplex_data.clock import FRAME_US
+from inkplex_data.grid import MASK_ALL
 from inkplex_data.report.gather import call_view, report_page
 from inkplex_data.report.html import render_page
 from inkplex_data.report.summary import summarise
 from inkplex_data.report.svg import BAND_FRAMES, FRAME_PX, GUTTER_PX, timeline_svg
 from inkplex_data.report.view import Mark, PrefixSummary
-from inkplex_data.store.format import CALLS, MASK_ALL, PREFIXES, PROBLEMS, RECORDINGS
+from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS
 from inkplex_data.store.reader import open_store
 from tests.report.made import a_view, token_table, word_table
 from tests.store.made import make_store, table

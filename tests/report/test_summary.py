@@ -8,7 +8,13 @@ import pytest
 
 from inkplex_data.report.gather import store_summary
 from inkplex_data.report.summary import StoreSummary, summarise
-from inkplex_data.report.tables import byte_count, render_calls, render_problems, render_summary, render_words
+from inkplex_data.report.terminal_tables import (
+    byte_count,
+    render_calls,
+    render_problems,
+    render_summary,
+    render_words,
+)
 from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS
 from inkplex_data.store.reader import open_store
 from tests.report.made import a_view, drawn

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inkplex_data.grid import MASK_ALL, MASK_CALLER, PAD
 from inkplex_data.report.timeline import BARS, LABEL, render_call
 from inkplex_data.report.view import Mark, PrefixSummary
-from inkplex_data.store.format import MASK_ALL, MASK_CALLER, PAD
 from tests.report.made import a_view, drawn, token_table, word_table
 
 

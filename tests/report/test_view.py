@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inkplex_data.clock import FRAME_US, session_us
+from inkplex_data.grid import KINDS, MASK_AGENT, MASK_ALL, MASK_CALLER
 from inkplex_data.report.view import Memory, PrefixSummary
-from inkplex_data.store.format import KINDS, MASK_AGENT, MASK_ALL, MASK_CALLER
 from tests.report.made import a_view, token_table, word_table
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from inkplex_data.grid import EPAD, PAD
+from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.problems import Problem
 from inkplex_data.store.describe import write_description, write_pieces
-from inkplex_data.store.format import EPAD, PAD, TOKENS, VERSIONS, WORDS
+from inkplex_data.store.format import WORDS
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
 from inkplex_data.store.snapshot import publish_snapshot

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store import format as store_format
 from inkplex_data.store import lazy, verify, verify_shard
 from inkplex_data.store.shard import CALL_ARRAYS
@@ -20,9 +21,9 @@ PAGE = (ROOT / "docs/reference/store.md").read_text(encoding="utf-8")
     [
         ("calls", store_format.CALLS),
         ("words", store_format.WORDS),
-        ("versions", store_format.VERSIONS),
+        ("versions", VERSIONS),
         ("recordings", store_format.RECORDINGS),
-        ("tokens", store_format.TOKENS),
+        ("tokens", TOKENS),
         ("prefixes", store_format.PREFIXES),
         ("problems", store_format.PROBLEMS),
         ("splits", store_format.SPLIT_TABLE),

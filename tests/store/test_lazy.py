@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 import inkplex_data as ink
 from inkplex_data.errors import StoreCorruptError
+from inkplex_data.grid import EPAD, PAD
+from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store import lazy
+from inkplex_data.store.arrays.frame_arrays import FRAME_CHUNK
 from inkplex_data.store.files import LocalFiles
-from inkplex_data.store.format import EPAD, PAD, TOKENS, VERSIONS, WORDS
-from inkplex_data.store.frame_arrays import FRAME_CHUNK
+from inkplex_data.store.format import WORDS
 from inkplex_data.store.pushdown import conjuncts, decidable, needed_columns, row_batches
 from inkplex_data.store.tables import TableReader
 from tests.store.made import Made, make_store

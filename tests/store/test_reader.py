@@ -14,11 +14,12 @@ import pytest
 
 import inkplex_data as ink
 from inkplex_data.errors import MissingLibraryError, StoreCorruptError, StoreError, UsageError
+from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.store import reader
 from inkplex_data.store.call import Call
 from inkplex_data.store.describe import configuration_digest, write_description
-from inkplex_data.store.format import CALLS, TOKENS, VERSIONS, WORDS
+from inkplex_data.store.format import CALLS, WORDS
 from tests.store.made import Made, make_store
 
 

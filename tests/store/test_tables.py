@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inkplex_data.errors import StoreCorruptError, UsageError
+from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store.files import LocalFiles
-from inkplex_data.store.format import TOKENS, VERSIONS
 from inkplex_data.store.tables import TableReader, TableWriter, groups_of, row_table
 from tests.store.made import table, token_table
 

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from inkplex_data.trainer.connector import CallMemory
-from inkplex_data.trainer.personaplex import PersonaPlexConfig, PersonaPlexLM
+from inkplex_data.trainer.memory.connector import CallMemory
+from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
 
 torch.set_num_threads(1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inkplex_data.trainer.train_config import TrainRecipe
+from inkplex_data.trainer.run.train_config import TrainRecipe
 
 
 def small_recipe(**changes: Any) -> TrainRecipe:

@@ -12,19 +12,11 @@ import numpy as np
 import polars as pl
 import torch
 
+from inkplex_data.grid import EPAD, MASK_ALL, PAD, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PREFIX
+from inkplex_data.memory.tables import TOKENS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.store.describe import write_description, write_pieces
-from inkplex_data.store.format import (
-    EPAD,
-    MASK_ALL,
-    PAD,
-    ROLE_EPAD,
-    ROLE_FIRST,
-    ROLE_LATER,
-    ROLE_PREFIX,
-    TOKENS,
-    WORDS,
-)
+from inkplex_data.store.format import WORDS
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
 from inkplex_data.store.snapshot import publish_snapshot
@@ -76,9 +68,9 @@ def _states(number: int) -> np.ndarray:
 def _part(number: int, split: str, partner: str | None, tokens: pl.DataFrame) -> CallPart:
     draw = np.random.default_rng([number, 1])
     text, role = np.full(FRAMES, PAD, np.int32), np.zeros(FRAMES, np.uint8)
-    text[RESPONSE - 1], role[RESPONSE - 1] = EPAD, ROLE_EPAD
-    text[RESPONSE], role[RESPONSE] = 4 + result_of(number), ROLE_FIRST
-    text[RESPONSE + 1], role[RESPONSE + 1] = 10, ROLE_LATER
+    text[RESPONSE - 1], role[RESPONSE - 1] = EPAD, TAG_EPAD
+    text[RESPONSE], role[RESPONSE] = 4 + result_of(number), TAG_FIRST
+    text[RESPONSE + 1], role[RESPONSE + 1] = 10, TAG_LATER
     # Two words: the caller's question, and the answer.
     words = table(
         WORDS,
@@ -175,7 +167,7 @@ def make_task_store(root: Path, *, train: int = 8, validation: int = 5, codec_sh
             {"prefix_id": "p0", "voice": None, "role": None, "split": None},
             np.random.default_rng(7).integers(0, 6, (PREFIX_FRAMES, 16)).astype(np.uint16),
             np.full(PREFIX_FRAMES, PAD, np.int32),
-            np.full(PREFIX_FRAMES, ROLE_PREFIX, np.uint8),
+            np.full(PREFIX_FRAMES, TAG_PREFIX, np.uint8),
         )
         prefixes.publish()
     add_tasks(root, 0, range(train), "train")

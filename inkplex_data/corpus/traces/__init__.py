@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from inkplex_data.corpus.jsontext import JsonFault, parse_json, read_bounded
-from inkplex_data.corpus.traces.base import Dialogue, Found, Message, Part, ToolCall, TraceFormat
+from inkplex_data.corpus.traces.dialogue import Dialogue, Found, Message, Part, ToolCall, TraceFormat
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.problems import CODES
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from inkplex_data.corpus.traces.base import (
+from inkplex_data.corpus.traces.dialogue import (
     Dialogue,
     Found,
     Message,

@@ -15,13 +15,13 @@ from inkplex_data import __version__
 from inkplex_data.atomic import replacing
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
-from inkplex_data.corpus.recording_models import HEADER_SCHEMA
+from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
+from inkplex_data.corpus.recordings.vocabulary import BYTES, O200K, load_vocabulary
 from inkplex_data.corpus.traces import TraceFile, read_traces
-from inkplex_data.corpus.traces.base import Dialogue, bad_message
-from inkplex_data.corpus.traces.schedule import Timed, TimedTurn, TraceSchedule, time_turns
+from inkplex_data.corpus.traces.arrival_schedule import Timed, TimedTurn, TraceSchedule, time_turns
+from inkplex_data.corpus.traces.dialogue import Dialogue, bad_message
+from inkplex_data.corpus.traces.dialogue_requests import Encoder, InklingEncoder, Spelled
 from inkplex_data.corpus.traces.template import TemplateEncoder
-from inkplex_data.corpus.traces.turns import Encoder, InklingEncoder, Spelled
-from inkplex_data.corpus.vocabulary import BYTES, O200K, load_vocabulary
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import Problem, ProblemLog
 

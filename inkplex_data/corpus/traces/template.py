@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.corpus.recording_models import Kind
-from inkplex_data.corpus.traces.base import Dialogue, Message
-from inkplex_data.corpus.traces.turns import KIND_OF_ROLE, Spelled, Turn, call_arguments
-from inkplex_data.corpus.vocabulary import Speller
+from inkplex_data.corpus.recordings.recording_models import Kind
+from inkplex_data.corpus.recordings.vocabulary import Speller
+from inkplex_data.corpus.traces.dialogue import Dialogue, Message
+from inkplex_data.corpus.traces.dialogue_requests import KIND_OF_ROLE, Spelled, Turn, call_arguments
 from inkplex_data.errors import CallRefused, ConfigError
 from inkplex_data.libraries import require
 from inkplex_data.problems import CODES

@@ -11,9 +11,15 @@ from functools import cache
 from pathlib import Path
 
 from inkplex_data.corpus.jsontext import read_bounded
-from inkplex_data.corpus.transcripts.base import NOT_JSON, Content, Segment, Transcript, TranscriptFormat
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE, SpeakerRule, map_speakers
-from inkplex_data.corpus.words import TimedWord, repair_words
+from inkplex_data.corpus.transcripts.transcript import (
+    NOT_JSON,
+    Content,
+    Segment,
+    Transcript,
+    TranscriptFormat,
+)
+from inkplex_data.corpus.word_repair import TimedWord, repair_words
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.problems import ProblemLog
 

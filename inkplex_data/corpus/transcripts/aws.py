@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Transcript,
     TranscriptFormat,
@@ -22,7 +22,7 @@ from inkplex_data.corpus.transcripts.base import (
     unreadable,
     with_punctuation,
 )
-from inkplex_data.corpus.words import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
 
 BATCH = "aws-transcribe"
 ANALYTICS = "aws-call-analytics"

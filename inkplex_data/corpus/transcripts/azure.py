@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Segment,
     Transcript,
@@ -23,7 +23,7 @@ from inkplex_data.corpus.transcripts.base import (
     untimed,
 )
 from inkplex_data.corpus.transcripts.voices import Voice, label_voices
-from inkplex_data.corpus.words import RawWord
+from inkplex_data.corpus.word_repair import RawWord
 
 TICKS_PER_S: Final = 10_000_000
 _ISO = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")

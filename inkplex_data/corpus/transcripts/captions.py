@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.plain import NAMED
+from inkplex_data.corpus.transcripts.transcript import (
     NOT_JSON,
     Content,
     Segment,
@@ -15,7 +16,6 @@ from inkplex_data.corpus.transcripts.base import (
     TranscriptFormat,
     untimed,
 )
-from inkplex_data.corpus.transcripts.plain import NAMED
 
 _TIME = r"(?:(\d{1,9}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _ARROW = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s.*)?")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from pathlib import PurePath
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     NOT_JSON,
     Content,
     Transcript,
@@ -19,7 +19,7 @@ from inkplex_data.corpus.transcripts.base import (
     span,
     unreadable,
 )
-from inkplex_data.corpus.words import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
 
 NAME = "ctm"
 _FIELDS = 5

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Segment,
     Transcript,
@@ -22,7 +22,7 @@ from inkplex_data.corpus.transcripts.base import (
     untimed,
 )
 from inkplex_data.corpus.transcripts.voices import Voice, label_voices
-from inkplex_data.corpus.words import RawWord
+from inkplex_data.corpus.word_repair import RawWord
 
 NAME = "deepgram"
 

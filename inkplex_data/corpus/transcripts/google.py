@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Transcript,
     TranscriptFormat,
@@ -21,7 +21,7 @@ from inkplex_data.corpus.transcripts.base import (
     untimed,
 )
 from inkplex_data.corpus.transcripts.voices import Voice, label_voices
-from inkplex_data.corpus.words import RawWord
+from inkplex_data.corpus.word_repair import RawWord
 
 NAME = "google-stt"
 _STARTS = ("startTime", "startOffset", "start_time", "start_offset")

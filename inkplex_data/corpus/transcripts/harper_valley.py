@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Transcript,
     TranscriptFormat,
@@ -21,7 +21,7 @@ from inkplex_data.corpus.transcripts.base import (
     malformed,
     span,
 )
-from inkplex_data.corpus.words import SPEAKER_UNKNOWN, RawWord
+from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, RawWord
 
 NAME = "harper-valley"
 

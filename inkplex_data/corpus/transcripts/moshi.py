@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from inkplex_data.clock import us_to_seconds
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Transcript,
     TranscriptFormat,
@@ -14,7 +14,7 @@ from inkplex_data.corpus.transcripts.base import (
     malformed,
     unreadable,
 )
-from inkplex_data.corpus.words import RawWord, TimedWord
+from inkplex_data.corpus.word_repair import RawWord, TimedWord
 
 NAME = "moshi"
 

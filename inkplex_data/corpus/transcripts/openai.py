@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.segments import nested_words, words_of_segments
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Segment,
     Transcript,
@@ -18,8 +19,7 @@ from inkplex_data.corpus.transcripts.base import (
     unreadable,
     word_from_object,
 )
-from inkplex_data.corpus.transcripts.segments import nested_words, words_of_segments
-from inkplex_data.corpus.words import RawWord
+from inkplex_data.corpus.word_repair import RawWord
 from inkplex_data.errors import CallRefused
 
 NAME = "openai"

@@ -9,7 +9,7 @@ import math
 import re
 from typing import Final
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     NOT_JSON,
     Content,
     Segment,

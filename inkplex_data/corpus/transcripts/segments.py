@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from inkplex_data.corpus.transcripts.base import malformed, word_from_object
-from inkplex_data.corpus.words import RawWord
+from inkplex_data.corpus.transcripts.transcript import malformed, word_from_object
+from inkplex_data.corpus.word_repair import RawWord
 
 
 def nested_words(document: object) -> Iterator[dict[str, Any]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from inkplex_data.corpus.transcripts.base import Transcript
-from inkplex_data.corpus.words import SPEAKER_CALLER, SPEAKER_MAIN, SPEAKER_UNKNOWN
+from inkplex_data.corpus.transcripts.transcript import Transcript
+from inkplex_data.corpus.word_repair import SPEAKER_CALLER, SPEAKER_MAIN, SPEAKER_UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Segment,
     Transcript,
@@ -22,7 +22,7 @@ from inkplex_data.corpus.transcripts.base import (
     unreadable,
     untimed,
 )
-from inkplex_data.corpus.words import SPEAKER_MAIN, RawWord
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, RawWord
 
 NAME = "textgrid"
 SILENCES: Final = frozenset({"", "sil", "sp", "<eps>", "<sil>", "#"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from inkplex_data.corpus.words import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from inkplex_data.corpus.transcripts.base import Content, Transcript, TranscriptFormat, label_speakers
 from inkplex_data.corpus.transcripts.segments import nested_words, words_of_segments
+from inkplex_data.corpus.transcripts.transcript import Content, Transcript, TranscriptFormat, label_speakers
 
 NAME = "whisper-timestamped"
 

@@ -5,7 +5,8 @@ Words that its alphabet cannot spell have no times, and speakers are missing whe
 
 from __future__ import annotations
 
-from inkplex_data.corpus.transcripts.base import (
+from inkplex_data.corpus.transcripts.segments import nested_words, words_of_segments
+from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Transcript,
     TranscriptFormat,
@@ -13,7 +14,6 @@ from inkplex_data.corpus.transcripts.base import (
     unreadable,
     word_from_object,
 )
-from inkplex_data.corpus.transcripts.segments import nested_words, words_of_segments
 
 NAME = "whisperx"
 

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import LevelMeter
-from inkplex_data.audio.call import CallAudio, ChannelRef, resolve_channels
+from inkplex_data.audio.call_audio import CallAudio, ChannelRef, resolve_channels
+from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.audio.resample import resample
-from inkplex_data.audio.source import open_audio
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.transcripts import (
     SpeakerRule,
     Transcript,
@@ -25,7 +25,7 @@ from inkplex_data.corpus.transcripts import (
     read_transcript,
 )
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE, agent_label
-from inkplex_data.corpus.words import RawWord, repair_words
+from inkplex_data.corpus.word_repair import RawWord, repair_words
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.problems import ProblemLog
 from inkplex_data.speech.agent.place import Channels, Said, channels_of_levels, texts_of

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import STEP_US, speech_activity
-from inkplex_data.audio.alone import alone_us, clear_side
+from inkplex_data.audio.speaks_alone import alone_us, clear_side
 from inkplex_data.audio.turns import units_of_activity
 
 BLEED_DB: Final = 10.0

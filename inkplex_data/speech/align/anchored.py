@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.corpus.words import TimedWord
+from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused
 from inkplex_data.speech.align.packing import Window, pack
-from inkplex_data.speech.align.spoken import spoken
 from inkplex_data.speech.align.transcribe import Heard, SpeechAligner
 from inkplex_data.speech.align.vad import speech_intervals
+from inkplex_data.speech.spoken_form import spoken
 
 LEAST_AGREEING: Final = 0.3
 """Of a text that a recording says, `tiny.en` hears more than this even over a telephone; of another call's, less."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from inkplex_data.audio.turns import Intervals
-from inkplex_data.corpus.words import TimedWord
+from inkplex_data.corpus.word_repair import TimedWord
 
 NO_SPEECH: Final = 0.6
 LOW_LOGPROB: Final = -1.0

@@ -19,7 +19,7 @@ from inkplex_data.clock import US_PER_S
 from inkplex_data.errors import CheckpointError
 from inkplex_data.libraries import require
 from inkplex_data.speech.align.letters import phones
-from inkplex_data.speech.align.spoken import spoken
+from inkplex_data.speech.spoken_form import spoken
 
 RATE_HZ: Final = 16_000
 Span = tuple[int, int]

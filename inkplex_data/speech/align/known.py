@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.transcripts import Segment, SpeakerRule, Transcript, map_speakers, read_segments
-from inkplex_data.corpus.words import SPEAKER_CALLER, SPEAKER_UNKNOWN, RawWord, TimedWord
+from inkplex_data.corpus.word_repair import SPEAKER_CALLER, SPEAKER_UNKNOWN, RawWord, TimedWord
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import ProblemLog
 from inkplex_data.speech.align.anchored import time_whole_text

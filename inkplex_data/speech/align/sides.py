@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import STEP_US
-from inkplex_data.audio.alone import alone_us, clear_side
 from inkplex_data.audio.levels import to_db
+from inkplex_data.audio.speaks_alone import alone_us, clear_side
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.speech.align.vad import RATE_HZ, speech_intervals
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.words import SPEAKER_MAIN, TimedWord
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
 from inkplex_data.errors import ConfigError
 from inkplex_data.libraries import require
 from inkplex_data.speech.align.filters import in_speech, repeated, segment_fault
@@ -23,7 +23,7 @@ from inkplex_data.speech.align.forced import ForcedAligner, load_aligner
 from inkplex_data.speech.align.packing import RATE_HZ, Window, pack
 from inkplex_data.speech.align.timing import Span, filled, lengthened
 from inkplex_data.speech.align.vad import speech_intervals
-from inkplex_data.speech.align.weights import NEEDED_FOR, PACKAGED, load_whisper
+from inkplex_data.speech.align.whisper_weights import NEEDED_FOR, PACKAGED, load_whisper
 
 Samples = npt.NDArray[np.float32]
 NO_RETIMING: Final = "none"

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
-from inkplex_data.corpus.read import read_corpus
+from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.errors import CallRefused, UsageError

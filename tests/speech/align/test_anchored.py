@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from inkplex_data.corpus.transcripts import read_transcript
 from inkplex_data.errors import CallRefused
 from inkplex_data.speech.align.anchored import LEAST_AGREEING, places_of, runs
-from inkplex_data.speech.align.spoken import spoken
 from inkplex_data.speech.align.transcribe import Heard
+from inkplex_data.speech.spoken_form import spoken
 
 
 def heard(text: str, step_us: int = 300_000) -> list[Heard]:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inkplex_data.corpus.words import TimedWord
+from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.speech.align.filters import in_speech, repeated, segment_fault
 from inkplex_data.speech.align.packing import GAP_US, RATE_HZ, WINDOW_US, pack
 

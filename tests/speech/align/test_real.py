@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from inkplex_data.audio.call import ChannelRef
-from inkplex_data.corpus.read import read_corpus
+from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.corpus.read_corpus import read_corpus
+from inkplex_data.speech.align.align_corpus import align_entries, channel_samples
 from inkplex_data.speech.align.anchored import time_whole_text
-from inkplex_data.speech.align.batch import align_entries, channel_samples
 from inkplex_data.speech.align.filters import inside_us
 from inkplex_data.speech.align.transcribe import SpeechAligner
 from inkplex_data.speech.align.vad import speech_intervals
-from inkplex_data.speech.align.weights import PACKAGED
+from inkplex_data.speech.align.whisper_weights import PACKAGED
 from tests.conftest import ROOT
 
 pytest.importorskip("whisper_timestamped")

@@ -12,12 +12,12 @@ import pytest
 import soundfile
 import torch
 
-from inkplex_data.audio.call import ChannelRef
-from inkplex_data.corpus.sidecar import read_sidecar
+from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.errors import CheckpointError
 from inkplex_data.speech.diarize.cluster import best_path, speaker_centres
 from inkplex_data.speech.diarize.diarizer import OfflineDiarizer, load_diarizer
-from inkplex_data.speech.diarize.files import divide
+from inkplex_data.speech.diarize.divide import divide
 from inkplex_data.speech.diarize.rttm import SpeakerTurn, write_rttm
 from tests.conftest import ROOT
 

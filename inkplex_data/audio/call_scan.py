@@ -1,0 +1,260 @@
+"""Statistics of one decoding pass over the two channels of a call, and the faults that they show."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from inkplex_data.audio.band import BandMeter, is_telephony
+from inkplex_data.audio.bleed import Bleed, BleedMeter
+from inkplex_data.audio.files.audio_source import AudioSource
+from inkplex_data.audio.files.blocks import BlockReader
+from inkplex_data.audio.files.decoders import Samples
+from inkplex_data.audio.levels import to_db
+from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, frames_of_samples, resampled_samples
+from inkplex_data.problems import ProblemLog
+
+Role = Literal["agent", "caller"]
+ROLES: tuple[Role, Role] = ("agent", "caller")
+
+# Full scale is 1. Above 8 (+18 dBFS) a float file holds integers or garbage, not sound.
+MAX_AMPLITUDE = 8.0
+# A channel whose swing stays below −60 dBFS around its mean holds at most the idle noise of a telephone line.
+SILENCE_AMPLITUDE = 1e-3
+# The same recording in both channels, be it with noise, another gain or turned polarity. Copies through
+# lossy codecs and digitised tape correlate above 0.9996, two people in one room below 0.95. Where one side
+# is more than 6 dB weaker it is taken for a quiet channel with crosstalk.
+DUAL_MONO_CORRELATION = 0.995
+DUAL_MONO_LEVEL_DB = 6.0
+# Encoder delay and padding that a compressed file's header may count in: two MPEG layer III frames.
+CODEC_SLACK_SAMPLES = 2_304
+
+
+@dataclass(frozen=True)
+class AudioScan:
+    """What one decoding pass found. Sample counts are at 24 kHz.
+
+    `samples` is that of the longer channel; a stream of the other is padded to it with zeros that are not
+    silence but missing: see `missing_frames`. `sha256` covers the decoded samples and rates of both
+    channels, so the same call in another lossless container, or as two mono files, has the same one.
+    `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
+    side's voice the other side's channel holds, None where nothing can be told from chance.
+    """
+
+    samples: int
+    agent_samples: int
+    caller_samples: int
+    rates_hz: Mapping[Role, int]
+    sha256: str
+    channel_sha256: Mapping[Role, str]
+    silent: Mapping[Role, bool]
+    peak: Mapping[Role, float]
+    rms_db: Mapping[Role, float]
+    correlation: float
+    containers: Mapping[Role, str]
+    band_hz: Mapping[Role, int | None]
+    bleed: Mapping[Role, Bleed | None]
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """The native rate; where the two files differ, the lower one, which limits the band."""
+        return min(self.rates_hz.values())
+
+    @property
+    def frames(self) -> int:
+        return frames_of_samples(self.samples)
+
+    def role_samples(self, role: Role) -> int:
+        """24 kHz samples that `role` really has."""
+        return self.agent_samples if role == "agent" else self.caller_samples
+
+    def missing_frames(self, role: Role) -> range:
+        """Frames in which `role` lacks samples because its file is shorter than the other's.
+
+        They include the frame in which it ends: what is partly missing is uncertain. Empty for the longer.
+        """
+        own = self.role_samples(role)
+        return range(own // FRAME_SAMPLES, self.frames) if own < self.samples else range(0)
+
+
+class ChannelStats:
+    """Running statistics of one channel."""
+
+    def __init__(self, item: str, sample_rate_hz: int) -> None:
+        self.item = item
+        self.sample_rate_hz = sample_rate_hz
+        self.samples = 0
+        self.low, self.high = np.inf, -np.inf
+        self.square_sum = 0.0
+        self.band = BandMeter(sample_rate_hz)
+        self._hash = hashlib.sha256()
+
+    def update(self, block: Samples, log: ProblemLog) -> None:
+        """Take in float32 [n]. Refuses the call at the first sample that cannot be sound."""
+        if not len(block):
+            return
+        low, high = float(block.min()), float(block.max())
+        if not (np.isfinite(low) and np.isfinite(high)):  # min and max pass NaN on
+            bad = ~np.isfinite(block)
+            at = int(np.argmax(bad))
+            log.add("audio-not-finite", f"has the value {block[at]} at {self._time(at)}", item=self.item)
+        if max(-low, high) > MAX_AMPLITUDE:
+            at = int(np.argmax(np.abs(block)))
+            log.add(
+                "audio-out-of-range", f"has the value {block[at]:,.6g} at {self._time(at)}", item=self.item
+            )
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.square_sum += float(np.square(block, dtype=np.float64).sum())
+        self.band.update(block)
+        # + 0 turns −0, which float files can hold, into the 0 that PCM files have.
+        self._hash.update(np.ascontiguousarray(block + np.float32(0), "<f4").data)
+        self.samples += len(block)
+
+    def _time(self, sample: int) -> str:
+        return f"{(self.samples + sample) / self.sample_rate_hz:.3f} s"
+
+    @property
+    def peak(self) -> float:
+        return max(abs(self.low), abs(self.high)) if self.samples else 0.0
+
+    @property
+    def silent(self) -> bool:
+        """Whether the channel never swings by more than the threshold; a constant offset is no sound."""
+        return not self.samples or (self.high - self.low) / 2 < SILENCE_AMPLITUDE
+
+    @property
+    def rms_db(self) -> float:
+        return float(to_db(self.square_sum / max(self.samples, 1)))
+
+    @property
+    def samples_24k(self) -> int:
+        return resampled_samples(self.samples, self.sample_rate_hz, SAMPLE_RATE_HZ)
+
+    def sha256(self) -> str:
+        """Over rate and samples, little-endian float32."""
+        whole = self._hash.copy()
+        whole.update(f"@{self.sample_rate_hz}".encode())
+        return whole.hexdigest()
+
+
+class PairStats:
+    """Running correlation, level difference and bleed of two channels at one rate: agent, then caller."""
+
+    def __init__(self, sample_rate_hz: int) -> None:
+        self._sums = np.zeros(6, np.float64)  # n, Σa, Σb, Σa², Σb², Σab
+        self._bleed = BleedMeter(sample_rate_hz)
+
+    def update(self, a: Samples, b: Samples) -> None:
+        n = min(len(a), len(b))
+        x, y = a[:n].astype(np.float64), b[:n].astype(np.float64)
+        self._sums += np.array([n, x.sum(), y.sum(), x @ x, y @ y, x @ y])
+        self._bleed.update(a, b)
+
+    def _variances(self) -> tuple[float, float, float]:
+        n, a, b, aa, bb, ab = self._sums.tolist()
+        n = max(n, 1.0)
+        return max(aa / n - (a / n) ** 2, 0.0), max(bb / n - (b / n) ** 2, 0.0), ab / n - a * b / n**2
+
+    @property
+    def correlation(self) -> float:
+        """Pearson correlation; 0 where a channel is constant."""
+        a, b, ab = self._variances()
+        return ab / (a * b) ** 0.5 if a > 0 and b > 0 else 0.0
+
+    @property
+    def level_difference_db(self) -> float:
+        a, b, _ = self._variances()
+        return float(to_db(a) - to_db(b))
+
+    def bleed(self) -> dict[Role, Bleed | None]:
+        """What of each side's voice the other side's channel holds."""
+        return {role: self._bleed.bleed(index) for index, role in enumerate(ROLES)}
+
+    @property
+    def is_dual_mono(self) -> bool:
+        return (
+            abs(self.correlation) >= DUAL_MONO_CORRELATION
+            and abs(self.level_difference_db) <= DUAL_MONO_LEVEL_DB
+        )
+
+
+def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> None:
+    """Compare what a file declares with what was decoded, and report how decoding ended."""
+    item, rate = str(source.path), source.sample_rate_hz
+    decoded, declared = reader.samples, source.declared_samples
+    if source.tracks > 1:
+        log.add("audio-extra-tracks", f"holds {source.tracks} audio tracks; the first is used", item=item)
+    if not reader.recoverable:
+        log.add("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item=item)
+    if declared is None or declared == decoded:
+        if reader.fault is not None:
+            log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reader.fault})", item=item)
+        return
+    found = f"declares {declared:,} samples, {decoded:,} decode"
+    missing = declared - decoded
+    if source.is_placeholder or (reader.fault is None and missing <= _slack(source)):
+        log.add("audio-length-differs", f"{found}; all of those are used", item=item)
+    elif source.container.startswith("OGG"):
+        # Ogg's last page tells the true length, so what is missing is missing in the middle.
+        log.add("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item=item)
+    else:
+        log.add("audio-truncated", f"{found}{f' ({reader.fault})' if reader.fault else ''}", item=item)
+
+
+def _slack(source: AudioSource) -> int:
+    return 0 if source.is_lossless else CODEC_SLACK_SAMPLES
+
+
+def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, log: ProblemLog) -> None:
+    """Report what the two finished channels show: too short, silent, one recording twice, unequal lengths."""
+    for stats in (agent, caller):
+        if stats.samples_24k < FRAME_SAMPLES:
+            log.add(
+                "audio-too-short",
+                f"has {stats.samples:,} samples, {1000 * stats.samples / stats.sample_rate_hz:.1f} ms; one frame is 80 ms",
+                item=stats.item,
+            )
+    if agent.silent and caller.silent:
+        log.add(
+            "audio-both-silent",
+            f"peaks are {agent.peak:.2g} and {caller.peak:.2g} of full scale",
+            item=agent.item,
+        )
+    for stats in (agent, caller):
+        if stats.silent:
+            log.add("audio-silent-channel", f"never exceeds {stats.peak:.2g} of full scale", item=stats.item)
+    for stats in (agent, caller):
+        band_hz = stats.band.band_hz()
+        if band_hz is not None and is_telephony(band_hz) and not stats.silent:
+            log.add(
+                "audio-band-limited",
+                f"holds nothing above {band_hz / 1000:.2f} kHz (sampled at {stats.sample_rate_hz:,} Hz)",
+                item=stats.item,
+            )
+    if not (agent.silent or caller.silent) and pair.is_dual_mono:
+        log.add(
+            "audio-dual-mono",
+            f"agent and caller correlate at {pair.correlation:.5f} with a level difference of "
+            f"{pair.level_difference_db:.1f} dB",
+            item=agent.item,
+        )
+    for role, found in pair.bleed().items():
+        if found is not None and found.audible:
+            other = "caller" if role == "agent" else "agent"
+            order = "earlier" if found.delay_ms < 0 else "later"
+            log.add(
+                "audio-bleed",
+                f"the {role}'s voice is on the {other}'s channel, {-found.level_db:.1f} dB below its own and "
+                f"{abs(found.delay_ms):.1f} ms {order}",
+                item=(caller if role == "agent" else agent).item,
+            )
+    if agent.samples_24k != caller.samples_24k:
+        log.add(
+            "audio-channel-lengths",
+            f"agent has {agent.samples_24k / SAMPLE_RATE_HZ:.3f} s, caller {caller.samples_24k / SAMPLE_RATE_HZ:.3f} s",
+            item=min(agent, caller, key=lambda stats: stats.samples_24k).item,
+        )

@@ -1,0 +1,203 @@
+"""One audio file, decoded by blocks in flat memory. What its header claims is compared, never believed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from inkplex_data.audio.files.blocks import BlockReader
+from inkplex_data.audio.files.declared_length import read_claim
+from inkplex_data.audio.files.decoders import (
+    Probe,
+    av_pieces,
+    packets_exceed,
+    probe_av,
+    probe_soundfile,
+    soundfile_pieces,
+)
+from inkplex_data.audio.files.headerless import (
+    HEADERLESS_SUFFIXES,
+    MAX_CHANNELS,
+    MAX_RATE_HZ,
+    MIN_RATE_HZ,
+    RawFormat,
+)
+from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.problems import CODES
+
+BLOCK_SAMPLES = 262_144
+
+_WAV_MAGIC = (b"RIFF", b"RIFX", b"RF64", b"riff")
+
+
+@dataclass(frozen=True)
+class AudioSource:
+    """One audio file that a decoder takes. Holds no open file, so it can be sent to another process.
+
+    `declared_samples` is what the header says, per channel, or None where it says nothing;
+    `is_placeholder` where that number is one that programs write before they know the length. `tracks`
+    counts the audio tracks of the file; the first is used.
+    """
+
+    path: Path
+    channels: int
+    sample_rate_hz: int
+    declared_samples: int | None
+    container: str
+    decoder: Literal["soundfile", "pyav"]
+    tracks: int = 1
+    raw: RawFormat | None = None
+    ignore_length: bool = False
+    is_placeholder: bool = False
+
+    def blocks(self, block_samples: int = BLOCK_SAMPLES) -> BlockReader:
+        """Decode from the start: float32 [channels, block_samples] at the native rate, the last one shorter.
+
+        Every call begins anew. Memory stays at a few blocks whatever the file's length.
+        """
+        if block_samples < 1:
+            raise UsageError(f"a block cannot have {block_samples} samples")
+        if self.decoder == "soundfile":
+            pieces = soundfile_pieces(self.path, self.raw.soundfile_arguments() if self.raw else None)
+        else:
+            probe = Probe(self.channels, self.sample_rate_hz, self.declared_samples, self.container)
+            pieces = av_pieces(self.path, probe, ignore_length=self.ignore_length)
+        return BlockReader(pieces, block_samples)
+
+    def count_samples(self) -> int:
+        """Samples per channel that really decode: one pass over the file."""
+        return sum(block.shape[1] for block in self.blocks())
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether the declared and the decoded length of an undamaged file are equal to the sample."""
+        family, _, coding = self.container.partition("/")
+        return self.decoder == "soundfile" and (
+            family in {"FLAC", "RAW"}
+            or coding.startswith("PCM")
+            or coding in {"FLOAT", "DOUBLE", "ULAW", "ALAW"}
+        )
+
+
+def refusal(code: str, what: str, where: Path | str) -> CallRefused:
+    """The refusal of one call over its audio, with the remedy of the table of codes."""
+    return CallRefused(code, what, where=str(where), next_step=CODES[code].remedy)
+
+
+def open_audio(path: Path, *, raw: RawFormat | None = None) -> AudioSource:
+    """Find the decoder of a file and read its header.
+
+    soundfile is asked first, then PyAV. `raw` says how to read a file without a header.
+    Raises CallRefused: file-missing, audio-unreadable, audio-headerless, audio-rate, audio-channels.
+    """
+    path = Path(path)
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        raise refusal(
+            "file-missing", f"cannot be opened: {getattr(error, 'strerror', None) or error}", path
+        ) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise refusal("audio-unreadable", "is not a regular file", path)
+    if not os.access(path, os.R_OK):
+        raise refusal("audio-unreadable", "may not be read (permission denied)", path)
+    if status.st_size == 0:
+        raise refusal("audio-too-short", "is an empty file", path)
+    source = _open_raw(path, raw) if raw is not None else _open_by_content(path)
+    if not MIN_RATE_HZ <= source.sample_rate_hz <= MAX_RATE_HZ:
+        raise refusal("audio-rate", f"declares a sample rate of {source.sample_rate_hz:,} Hz", path)
+    if source.channels > MAX_CHANNELS:
+        raise refusal("audio-channels", f"declares {source.channels} channels", path)
+    return source
+
+
+def _open_raw(path: Path, raw: RawFormat) -> AudioSource:
+    probe = probe_soundfile(path, raw.soundfile_arguments())
+    if probe is None:
+        raise refusal("audio-unreadable", f"cannot be read as {raw.encoding}", path)
+    return _source(path, probe, "soundfile", raw=raw)
+
+
+def _open_by_content(path: Path) -> AudioSource:
+    probe = probe_soundfile(path)
+    if probe is None:
+        found = probe_av(path)
+        if isinstance(found, str):
+            raise _unreadable(path, found)
+        return _source(path, found, "pyav")
+    claim = read_claim(path)
+    if claim is not None:
+        declared = replace(probe, declared_samples=claim.samples)
+        source = (
+            _through_av(path, declared, ignore_length=True)
+            if claim.audio_behind
+            else _source(path, declared, "soundfile")
+        )
+        return replace(source, is_placeholder=claim.is_placeholder)
+    if probe.declared_samples is None or _packets_go_on(path, probe):
+        return _through_av(path, probe)
+    return _source(path, probe, "soundfile")
+
+
+def _packets_go_on(path: Path, probe: Probe) -> bool:
+    """Whether a compressed file holds more than libsndfile would decode.
+
+    It stops at the length that the header declares: a variable-rate MP3 without a Xing header, a file
+    appended to another or a chained Ogg stream would lose their ends without a word.
+    """
+    family, samples = probe.container.split("/")[0], probe.declared_samples
+    return (
+        family in {"MP3", "OGG", "FLAC"}
+        and samples is not None
+        and packets_exceed(path, samples, probe.sample_rate_hz)
+    )
+
+
+def _through_av(path: Path, declared: Probe, *, ignore_length: bool = False) -> AudioSource:
+    """Let FFmpeg decode what libsndfile would cut off; the header's length is kept for the report."""
+    found = probe_av(path)
+    if isinstance(found, str):
+        return _source(path, declared, "soundfile")
+    samples = declared.declared_samples
+    if samples is not None:
+        samples = samples * found.sample_rate_hz // declared.sample_rate_hz
+    return _source(path, replace(found, declared_samples=samples), "pyav", ignore_length=ignore_length)
+
+
+def _source(
+    path: Path,
+    probe: Probe,
+    decoder: Literal["soundfile", "pyav"],
+    *,
+    raw: RawFormat | None = None,
+    ignore_length: bool = False,
+) -> AudioSource:
+    return AudioSource(
+        path=path,
+        channels=probe.channels,
+        sample_rate_hz=probe.sample_rate_hz,
+        declared_samples=probe.declared_samples,
+        container=probe.container,
+        decoder=decoder,
+        tracks=probe.tracks,
+        raw=raw,
+        ignore_length=ignore_length,
+    )
+
+
+def _unreadable(path: Path, reason: str) -> CallRefused:
+    with path.open("rb") as file:
+        magic = file.read(12)
+    suffix = path.suffix.lower()
+    if suffix in HEADERLESS_SUFFIXES:
+        return refusal(
+            "audio-headerless", f"a {suffix} file has no header that gives rate and channels", path
+        )
+    if suffix in {".wav", ".wave"} and magic[:4] not in _WAV_MAGIC:
+        return refusal(
+            "audio-headerless", f"is named {suffix} but begins with {magic[:4]!r}, not with RIFF", path
+        )
+    return refusal("audio-unreadable", f"neither libsndfile nor FFmpeg decodes it ({reason})", path)

@@ -1,0 +1,1 @@
+"""Proofs about a store by a second route: arrivals, tokens, sidecars."""

@@ -1,0 +1,290 @@
+"""`audit`: is every frame of a store causal. What a build derived is derived again, by another route.
+
+The proof of one call's visibility is `memory.audit`; here are the walk through a store, and what lies
+between its parts: prefixes, sidecars, wrong memory and twins. Bytes and digests are for `store.verify`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import polars as pl
+
+from inkplex_data.audit.causality import Audited, audit_versions
+from inkplex_data.audit.sidecar_evidence import audit_sidecar
+from inkplex_data.audit.token_tables import audit_tokens
+from inkplex_data.errors import CausalityError, InkplexError
+from inkplex_data.memory.partners import EVALUATED
+from inkplex_data.memory.twins import check_twins, fork_between, root_of
+from inkplex_data.memory.versions import SessionClock
+from inkplex_data.store.call import Call
+from inkplex_data.store.reader import Store
+
+Progress = Callable[[str, int, int], None]
+"""Called with the id of the call or recording that was audited, and how many are done and to do in all."""
+
+_KEPT_TABLES = 4
+"""Token tables held at a time: a recording's, and those of its twins."""
+_PLACE = ["call", "position", "token_id"]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """The first violation of one call (or of the recording, where no call is to blame)."""
+
+    item: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.item}: {self.message}"
+
+
+@dataclass
+class StoreAudit:
+    """What an audit looked at, and what it found wrong."""
+
+    calls: int = 0
+    without_memory: int = 0
+    recordings: int = 0
+    steps: int = 0
+    tokens: int = 0
+    versions: int = 0
+    comparisons: int = 0
+    """Live tokens summed over the steps: each was compared once."""
+    sidecars: int = 0
+    partners: int = 0
+    twins: int = 0
+    pairs: int = 0
+    violations: list[Violation] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not self.violations
+
+    def add(self, audited: Audited) -> None:
+        self.steps += audited.steps
+        self.versions += audited.versions
+        self.comparisons += audited.comparisons
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def text(self) -> str:
+        """The totals as a person reads them."""
+        found = (
+            "no violation" if self.clean else f"{len(self.violations)} calls or recordings with violations"
+        )
+        return (
+            f"{self.calls:,} calls ({self.without_memory:,} without memory) over {self.recordings:,} "
+            f"recordings: {self.steps:,} steps, {self.tokens:,} tokens, {self.versions:,} versions, "
+            f"{self.comparisons:,} comparisons; {self.sidecars:,} sidecars, {self.partners:,} partners for "
+            f"wrong memory, {self.twins:,} twins, {self.pairs:,} pairs of calls: {found}"
+        )
+
+
+def audit_store(store: Store, *, progress: Progress | None = None) -> StoreAudit:
+    """Audit every call of an opened store; one call's violation does not stop the others.
+
+    For every recording: layout order, arrivals that never fall within a request, ranks, words and pieces.
+    For every call: its versions against tokens and clock, as stored and with its prefix; its sidecar's
+    updates, evidence and claims; its partner for wrong memory. For twins: equal tokens before their fork
+    and others after it, and calls that begin together see the same until then.
+    """
+    return _Auditor(store, progress).run()
+
+
+class _Auditor:
+    """One pass over a store. Of recordings it holds the token tables of a few, of calls one at a time."""
+
+    def __init__(self, store: Store, progress: Progress | None) -> None:
+        self.store = store
+        self.audit = StoreAudit()
+        self.calls = store.calls().select("call_id", "family", "recording_id").collect()
+        self.branches = store.branches()
+        self.recordings: list[str] = store.owners("recordings")["recording_id"].to_list()
+        self._tables: deque[tuple[str, pl.DataFrame]] = deque(maxlen=_KEPT_TABLES)
+        self._progress = progress
+        self._done = 0
+
+    def run(self) -> StoreAudit:
+        audit = self.audit
+        audit.calls = self.calls.height
+        audit.recordings = len(self.recordings)
+        by_recording = self.calls.partition_by("recording_id", as_dict=True, maintain_order=True)
+        for recording_id in self.recordings:
+            self._guard(recording_id, self._recording, recording_id)
+            for call_id in _ids(by_recording.pop((recording_id,), None)):
+                self._guard(call_id, self._call, call_id)
+        # Left are calls without a recording, and those whose recording is lost.
+        for calls in by_recording.values():
+            for call_id in _ids(calls):
+                self._guard(call_id, self._call_without, call_id)
+        for one, other, fork_us in self._twins():
+            self._guard(other, self._twin, one, other, fork_us)
+        pairs = self.store.pairs().collect()
+        audit.pairs = pairs.height
+        for pair in pairs.filter("same_start").iter_rows(named=True):
+            # A call that sees the wrong things anyway says nothing about its twin.
+            if not {pair["call_id"], pair["twin_call_id"]} & self._blamed():
+                self._guard(pair["twin_call_id"], self._pair, pair)
+        audit.violations.sort(key=lambda violation: violation.item)
+        return audit
+
+    def _guard(self, item: str, check: Callable[..., None], *arguments: Any) -> None:
+        """Run one check; note the first violation of each item."""
+        try:
+            check(*arguments)
+        except InkplexError as error:
+            if item not in self._blamed():
+                self.audit.violations.append(Violation(item, error.what))
+        self._done += 1
+        if self._progress is not None:
+            self._progress(item, self._done, max(self._done, len(self.recordings) + self.calls.height))
+
+    def _blamed(self) -> set[str]:
+        return {violation.item for violation in self.audit.violations}
+
+    def _recording(self, recording_id: str) -> None:
+        tokens = self._tokens(recording_id)
+        self.audit.tokens += tokens.height
+        audit_tokens(tokens, pieces=self.store.pieces(), recording_id=recording_id)
+
+    def _call_without(self, call_id: str) -> None:
+        row = self.store.call(call_id).row
+        if row["recording_id"] is not None:
+            raise CausalityError(f"its recording {row['recording_id']!r} is not in the store")
+        self.audit.without_memory += 1
+        if row["versions"]:
+            raise CausalityError(f"it has {row['versions']} versions and no recording")
+        self._sidecar(row, None)
+        self._partner(row)
+
+    def _call(self, call_id: str) -> None:
+        call = self.store.call(call_id)
+        row = call.row
+        tokens = self._tokens(row["recording_id"])
+        if row["recording_starts_at_us"] is None:
+            raise CausalityError("it has a recording and no start on its clock")
+        self._visibility(call, tokens, row["recording_starts_at_us"])
+        self._sidecar(row, tokens)
+        self._partner(row)
+
+    def _visibility(self, call: Call, tokens: pl.DataFrame, starts_at_us: int) -> None:
+        window = self.store.window
+        versions = call.versions
+        clock = SessionClock(starts_at_us, 0, call.frames)
+        self.audit.add(audit_versions(tokens, clock, versions, window=window, call_id=call.call_id))
+        composed = call.with_prefix()
+        prefix = composed.prefix_frames
+        moved = versions.with_columns(
+            pl.when(pl.col("start") > 0).then(pl.col("start") + prefix).otherwise(0), pl.col("end") + prefix
+        )
+        if not composed.versions.equals(moved.cast(composed.versions.schema)):
+            raise CausalityError(f"its versions do not move by the {prefix} frames of its prefix")
+        # The steps after the first of the recording are those above, moved. Left are the prefix's own.
+        frames = min(prefix + 1, composed.frames)
+        opening = moved.filter(pl.col("start") < frames).with_columns(pl.col("end").clip(upper_bound=frames))
+        clock = SessionClock(starts_at_us, prefix, frames)
+        try:
+            audited = audit_versions(tokens, clock, opening, window=window, call_id=call.call_id)
+        except CausalityError as error:
+            raise CausalityError(f"with its prefix of {prefix} frames: {error.what}") from error
+        self.audit.add(audited)
+
+    def _sidecar(self, row: dict[str, Any], tokens: pl.DataFrame | None) -> None:
+        if row["sidecar"] is not None:
+            self.audit.sidecars += 1
+            audit_sidecar(row["sidecar"], tokens, row["recording_starts_at_us"], call_id=row["call_id"])
+
+    def _partner(self, row: dict[str, Any]) -> None:
+        partner_id = row["wrong_memory_of"]
+        if partner_id is None:
+            return
+        self.audit.partners += 1
+        what = f"its partner for wrong memory, {partner_id!r},"
+        found = self.calls.filter(pl.col("call_id") == partner_id)
+        if not found.height:
+            raise CausalityError(f"{what} is not in the store")
+        partner = found.row(0, named=True)
+        if row["split"] not in EVALUATED:
+            raise CausalityError(f"{what} is there although the call is for {row['split']}")
+        if partner["recording_id"] is None:
+            raise CausalityError(f"{what} has no recording")
+        if partner["family"] == row["family"]:
+            raise CausalityError(f"{what} is of its own family {row['family']!r}")
+        own = row["recording_id"]
+        if own is not None and root_of(self.branches, own) == root_of(self.branches, partner["recording_id"]):
+            raise CausalityError(f"{what} reads {partner['recording_id']!r}, a twin of its own {own!r}")
+
+    def _twins(self) -> Iterator[tuple[str, str, int]]:
+        """(recording, twin, fork in µs) of all pairs in the store that have a common past."""
+        families: dict[str, list[str]] = {}
+        for recording_id in self.recordings:
+            families.setdefault(root_of(self.branches, recording_id), []).append(recording_id)
+        for family in families.values():
+            for at, one in enumerate(family):
+                for other in family[at + 1 :]:
+                    fork_us = fork_between(self.branches, one, other)
+                    if fork_us is not None:
+                        yield one, other, fork_us
+
+    def _twin(self, one: str, other: str, fork_us: int) -> None:
+        self.audit.twins += 1
+        tables = [self._tokens(name) for name in (one, other)]
+        check_twins(*tables, at_us=fork_us, names=(one, other))
+        after = [
+            table.filter(pl.col("arrival_us") >= fork_us)
+            .select("arrival_us", *_PLACE, "bytes")
+            .sort("arrival_us", "call", "position")
+            for table in tables
+        ]
+        if after[0].height and after[0].equals(after[1]):
+            what = (
+                f"it has all the tokens of {one!r} after their fork at {fork_us} µs too: they are one branch"
+            )
+            raise CausalityError(what)
+
+    def _pair(self, pair: dict[str, Any]) -> None:
+        """What two calls that begin together see before the first frame that can see the fork is equal."""
+        calls = [self.store.call(pair[name]) for name in ("call_id", "twin_call_id")]
+        limit = min(pair["fork_frame"], *(call.frames for call in calls))
+        ours, theirs = (self._seen(call, limit) for call in calls)
+        alike = ours.columns
+        differing = pl.concat(
+            [ours.join(theirs, on=alike, how="anti"), theirs.join(ours, on=alike, how="anti")]
+        )
+        if differing.height:
+            first = differing.sort("start", *_PLACE).row(0, named=True)
+            raise CausalityError(
+                f"step {first['start']}: request {first['call']}, position {first['position']} (id "
+                f"{first['token_id']}) is not seen alike by {pair['call_id']!r}, whose recording is the same "
+                f"until {pair['fork_us']} µs, step {pair['fork_frame']}"
+            )
+
+    def _seen(self, call: Call, limit: int) -> pl.DataFrame:
+        """The call's versions before step `limit`, with the places of their tokens instead of rows."""
+        assert call.recording_id is not None
+        tokens = self._tokens(call.recording_id).select("row", *_PLACE)
+        return (
+            call.versions.filter(pl.col("start") < limit)
+            .with_columns(pl.col("end").clip(upper_bound=limit))
+            .join(tokens, on="row", how="left")
+            .drop("row")
+        )
+
+    def _tokens(self, recording_id: str) -> pl.DataFrame:
+        for name, table in self._tables:
+            if name == recording_id:
+                return table
+        row = self.store.recording_row(recording_id)
+        reader = self.store.table("recordings", row["shard"], "tokens")
+        table = reader.read(row["token_offset"], row["tokens"])
+        self._tables.append((recording_id, table))
+        return table
+
+
+def _ids(calls: pl.DataFrame | None) -> list[str]:
+    return [] if calls is None else calls["call_id"].to_list()

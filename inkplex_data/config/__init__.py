@@ -1,0 +1,1 @@
+"""Recipes: pydantic models of everything that changes a store's bytes."""

@@ -1,0 +1,116 @@
+"""The `augment` part of a recipe. Its numbers are those of Moshi's training (seeds/002, "The engineering that makes
+two streams behave like two people", and stages 2 and 5)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from inkplex_data.config.section import Section
+
+Probability: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Decibels: TypeAlias = Annotated[float, Field(ge=-120, le=60)]
+Seconds: TypeAlias = Annotated[float, Field(ge=0, le=600)]
+
+
+def _ordered(low: float, high: float, low_name: str, high_name: str) -> None:
+    if low > high:
+        raise ValueError(f"{low_name} must not be above {high_name}")
+
+
+class GainAugment(Section):
+    """One gain for the whole of the caller's stream."""
+
+    probability: Probability = Field(0.5, description="part of the calls")
+    min_db: Decibels = Field(-24.0, description="smallest gain")
+    max_db: Decibels = Field(15.0, description="largest gain; nothing is clipped")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> GainAugment:
+        _ordered(self.min_db, self.max_db, "min_db", "max_db")
+        return self
+
+
+class NoiseAugment(Section):
+    """Noise in the caller's stream, throughout."""
+
+    probability: Probability = Field(0.3, description="part of the calls")
+    min_db: Decibels = Field(
+        -30.0, description="smallest level of the noise over the caller's, RMS of the call"
+    )
+    max_db: Decibels = Field(6.0, description="largest level; the signal-to-noise ratio is its negative")
+    folder: str | None = Field(
+        None,
+        description="folder with noise recordings, repeated to the call's length; null: white, pink or brown noise",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> NoiseAugment:
+        _ordered(self.min_db, self.max_db, "min_db", "max_db")
+        return self
+
+
+class RoomAugment(Section):
+    """The caller's room: the agent's voice comes back from the loudspeaker, and the caller's own reverberates."""
+
+    probability: Probability = Field(
+        0.3, description="part of the calls; echo and reverberation come together"
+    )
+    max_echo: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.2, description="largest scale of the agent's echo; the smallest is 0"
+    )
+    min_delay_s: Seconds = Field(0.1, description="shortest delay of the echo")
+    max_delay_s: Seconds = Field(0.5, description="longest delay of the echo")
+    min_reverb_s: Annotated[float, Field(ge=0.05, le=2)] = Field(
+        0.1, description="shortest reverberation time, to −60 dB"
+    )
+    max_reverb_s: Annotated[float, Field(ge=0.05, le=2)] = Field(
+        0.5, description="longest reverberation time, to −60 dB"
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RoomAugment:
+        _ordered(self.min_delay_s, self.max_delay_s, "min_delay_s", "max_delay_s")
+        _ordered(self.min_reverb_s, self.max_reverb_s, "min_reverb_s", "max_reverb_s")
+        return self
+
+
+class SilenceAugment(Section):
+    """Stretches of digital silence in the caller's stream, laid where the caller says nothing."""
+
+    probability: Probability = Field(0.5, description="part of the calls")
+    max_s: Annotated[float, Field(gt=0, le=600)] = Field(30.0, description="longest stretch")
+
+
+class BargeInAugment(Section):
+    """Barge-ins constructed where the caller begins while the agent speaks: audio and words of the agent end there."""
+
+    probability: Probability = Field(0.5, description="part of the onsets at which one can be made")
+    reaction_s: Seconds = Field(
+        0.2, description="from the caller's onset to the agent's silence; 0 cuts at the onset"
+    )
+
+
+class AugmentConfig(Section):
+    """What is changed in the calls of training; `augment: {}` is Moshi's list for the caller's stream."""
+
+    seed: int = Field(
+        0, description="the same seed and call id give the same changes, whatever else is in the corpus"
+    )
+    splits: tuple[Literal["train", "validation", "test"], ...] = Field(
+        ("train",), description="splits whose calls are changed"
+    )
+    gain: GainAugment | None = Field(GainAugment(), description="null: none")
+    noise: NoiseAugment | None = Field(NoiseAugment(), description="null: none")
+    room: RoomAugment | None = Field(RoomAugment(), description="null: none")
+    silence: SilenceAugment | None = Field(SilenceAugment(), description="null: none")
+    barge_in: BargeInAugment | None = Field(None, description="null: none")
+    text_delay_s: Annotated[float, Field(ge=0, le=5)] = Field(
+        0.0,
+        description="the text's delay is drawn from ± this for each call, on top of text.delay_s (Moshi: 0.6)",
+    )
+    text_mask: Probability = Field(
+        0.0,
+        description="part of the agent's words withheld: no input and no loss on their frames (Moshi: 0.3)",
+    )

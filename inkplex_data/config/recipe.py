@@ -1,0 +1,322 @@
+"""Build recipes: the pydantic models of `pipelines/*.yaml`, and how one is found, read and overridden.
+
+A recipe holds everything that changes the bytes of a store, and nothing that does not (worker counts,
+schedulers and progress are arguments of the run). Its digest is kept in `store.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from inkplex_data.config.augment import AugmentConfig
+from inkplex_data.config.check_speech import CheckSpeechConfig
+from inkplex_data.config.section import Section as Section  # noqa: PLC0414 - other recipes build on it
+from inkplex_data.errors import ConfigError
+from inkplex_data.grid import WINDOW
+from inkplex_data.resources import resource_folder
+
+MAX_RECIPE_BYTES = 1 << 20
+SHARD_BYTES = 512 * 2**20
+
+
+class AudioConfig(Section):
+    """Where the two sides of a call come from."""
+
+    agent: Literal["left", "right", "auto"] = Field(
+        "left",
+        description="the agent's channel where the corpus names none; auto: a guess from greeting, order of speech and transcript",
+    )
+    agent_confidence: Annotated[float, Field(ge=0.5, lt=1)] = Field(
+        0.8,
+        description="confidence from which a guess is acted on; below it the call is refused. Speaking first alone gives 0.75",
+    )
+    mono: Literal["refuse", "diarize"] = Field(
+        "refuse",
+        description="What a one-channel file gets: refusal, or diarization into two constructed streams",
+    )
+    diarizer: str = Field(
+        "offline",
+        description="offline, or a folder or hub id of a pyannote.audio pipeline, for one-channel files",
+    )
+    main_speaker: Annotated[str, Field(min_length=1)] = Field(
+        "most",
+        description="who of a one-channel file becomes the agent: who speaks most or first, one at random, or a label of the diarizer",
+    )
+    speakers: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="how many people speak in each one-channel file, where that is known; null lets the diarizer count",
+    )
+    inactive: Literal["zero", "room"] = Field(
+        "zero",
+        description="what a constructed stream holds where it is silent: zeros, or the recording's room tone",
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of main_speaker: random and of room tone")
+    swap_roles: bool = Field(
+        False,
+        description="also build each call with its sides exchanged, as ID~swapped, in the same family and split",
+    )
+    bandwidth: str = Field(
+        "resample",
+        description="what a band-limited side gets: resample leaves it as it is, anything else names an installed extension model",
+    )
+
+
+class WordsConfig(Section):
+    """Where the agent's words come from."""
+
+    source: Literal["given", "whisper", "none"] = Field(
+        "given",
+        description="given: the transcript beside the audio; whisper: aligned now where none is given; none: no text stream",
+    )
+    whisper: str = Field(
+        "packaged:tiny.en",
+        description="Whisper of `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id",
+    )
+    aligner: str = Field(
+        "pocketsphinx",
+        description="what times those words by their sound: pocketsphinx, a folder or hub id of a CTC model, or none",
+    )
+    language: str = Field("en", description="language of those words")
+    agent: str | None = Field(
+        None,
+        description="label or channel number of the agent in transcripts; null: what the format says (a role, else the agent's channel)",
+    )
+
+
+class TextConfig(Section):
+    """The text stream's rules (DESIGN §3 names each)."""
+
+    policy: Literal["kyutai", "moshi-paper"] = Field(
+        "kyutai", description="where a word's pieces go: the released recipe's rule, or the paper's"
+    )
+    overflow: Literal["replace", "shift"] = Field(
+        "replace", description="what a new word does to pending pieces: replace them, or queue behind them"
+    )
+    rounding: Literal["exact", "kyutai"] = Field(
+        "exact",
+        description="exact integers, or the released recipe's floating point, early by a frame at some boundaries",
+    )
+    in_word_padding: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="id of the padding inside a word; null uses PAD"
+    )
+    delay_s: Annotated[float, Field(ge=-10, le=10)] = Field(
+        0.0, description="seconds by which the text is ahead of the audio"
+    )
+    speaker_tokens: bool = Field(False, description="keep all speakers, with BOS and EOS at changes")
+    main_speaker: str = Field("SPEAKER_MAIN", description="label of the agent's words")
+    tokenizer: str | None = Field(
+        None, description="path of a SentencePiece model; null is the small one that comes with the package"
+    )
+
+
+class CodecConfig(Section):
+    """Which Mimi encodes the audio."""
+
+    id: str = Field(
+        "kyutai/mimi", description="hub id, local folder, Moshi-format .safetensors, or untrained:SEED"
+    )
+
+
+class PrefixConfig(Section):
+    """The voice and role prefix (seeds/000, section 9)."""
+
+    voice: Literal["auto", "none"] = Field(
+        "auto",
+        description="auto: a stretch of another call by the same voice in the same split; none: silence only",
+    )
+    voice_max_s: Annotated[float, Field(gt=0, le=120)] = Field(
+        10.0, description="longest voice sample, in seconds"
+    )
+    role: bool = Field(True, description="speak the call's role text in the prefix")
+    voices: dict[str, str] = Field(
+        default_factory=dict,
+        description="further voices, name to audio file, each stored with every role of the corpus",
+    )
+
+
+class CaptureConfig(Section):
+    """Where the hidden states of a recording come from when it brings none."""
+
+    model: str = Field(
+        "small:0", description="checkpoint folder, hub id, or small:SEED, the untrained 42-block model"
+    )
+    chunk_tokens: Annotated[int, Field(ge=1)] = Field(
+        512, description="tokens per prefill chunk; recorded, because expert routes can depend on it"
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32", description="arithmetic of the model; states are stored as bfloat16"
+    )
+    device: str = Field("auto", description="auto takes a GPU where there is one")
+
+
+class MemoryConfig(Section):
+    """The causal memory of a task recording (seeds/000, "Current sequence memory")."""
+
+    window: Annotated[int, Field(ge=1)] = Field(
+        WINDOW, description="newest tokens, in order of arrival, that stay live"
+    )
+    capture: CaptureConfig | None = Field(
+        None, description="null stores tokens, words and versions without states"
+    )
+
+
+class SplitConfig(Section):
+    """How families that name no split are divided."""
+
+    validation: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.05, description="part of the families for validation"
+    )
+    test: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="part of the families for test")
+    seed: int = Field(0, description="seed of the draw, and of the choice of wrong-memory partners")
+
+
+class StoreConfig(Section):
+    """The store's geometry."""
+
+    shard_bytes: Annotated[int, Field(ge=1)] = Field(
+        SHARD_BYTES, description="size at which a shard ends, in bytes"
+    )
+
+
+class Recipe(Section):
+    """One build recipe. Every field has the default that a plain `inkplex-data build` uses."""
+
+    name: str = Field("default", description="of the recipe; not part of its digest")
+    audio: AudioConfig = AudioConfig()
+    words: WordsConfig = WordsConfig()
+    text: TextConfig = TextConfig()
+    codec: CodecConfig = CodecConfig()
+    prefix: PrefixConfig | None = PrefixConfig()
+    memory: MemoryConfig | None = MemoryConfig()
+    augment: AugmentConfig | None = Field(
+        None, description="changes to the calls of training; null leaves every byte"
+    )
+    check_speech: CheckSpeechConfig | None = Field(
+        None, description="whether the agent's audio says its text; null trusts the corpus"
+    )
+    splits: SplitConfig = SplitConfig()
+    store: StoreConfig = StoreConfig()
+    strict: bool = Field(False, description="any repair of a call's data refuses the call")
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not name or any(character in name for character in "/\\\0"):
+            raise ValueError("a recipe's name has no slashes")
+        return name
+
+    def digest(self) -> str:
+        """sha256 over the canonical JSON of everything but the name."""
+        body = self.model_dump(mode="json", exclude={"name"})
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    @model_validator(mode="after")
+    def _splits_leave_something(self) -> Recipe:
+        if self.splits.validation + self.splits.test >= 1:
+            raise ValueError("splits.validation and splits.test leave nothing to train on")
+        return self
+
+    @model_validator(mode="after")
+    def _speech_can_be_checked(self) -> Recipe:
+        if self.check_speech is not None and self.words.source == "none":
+            raise ValueError("check_speech compares audio with text, and words.source: none gives no text")
+        if self.check_speech is not None and self.words.language != "en":
+            raise ValueError(
+                f"check_speech knows English only, and words.language is {self.words.language!r}"
+            )
+        return self
+
+
+def recipe_names() -> list[str]:
+    """Names that `load_recipe` accepts besides paths."""
+    return sorted(
+        path.stem for path in resource_folder("pipelines").glob("*.yaml") if not path.stem.startswith("train")
+    )
+
+
+def load_recipe(name_or_path: str | None, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe by name (of those that come with the package) or path, and apply overrides.
+
+    `overrides` maps dotted keys to values: `{"codec.id": "untrained:0"}`.
+    Raises ConfigError that lists every fault of the file at once.
+    """
+    where, body = "defaults", {}
+    if name_or_path is not None:
+        path = _find_recipe(name_or_path)
+        where, body = str(path), read_yaml(path)
+        body.setdefault("name", path.stem)
+    for dotted, value in (overrides or {}).items():
+        set_dotted(body, dotted, value)
+    try:
+        return Recipe.model_validate(body)
+    except ValidationError as error:
+        raise ConfigError(
+            "the recipe has faults",
+            where=where,
+            faults=validation_faults(error),
+            next_step="docs/reference/recipes.md lists every key",
+        ) from error
+
+
+def validation_faults(error: ValidationError) -> list[str]:
+    """One sentence per fault: the key, the rule and the value got."""
+    return [
+        f"{'.'.join(str(part) for part in fault['loc']) or '(file)'}: {fault['msg']} (got {_short(fault['input'])})"
+        for fault in error.errors()
+    ]
+
+
+def _short(value: object, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _find_recipe(name_or_path: str) -> Path:
+    path = Path(name_or_path)
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        if not path.is_file():
+            raise ConfigError(
+                f"there is no recipe file {name_or_path!r}",
+                next_step="give a YAML file or one of: " + ", ".join(recipe_names()),
+            )
+        return path
+    known = resource_folder("pipelines") / f"{name_or_path}.yaml"
+    if name_or_path not in recipe_names():
+        raise ConfigError(
+            f"there is no recipe {name_or_path!r}",
+            next_step="give a YAML file or one of: " + ", ".join(recipe_names()),
+        )
+    return known
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping of a small YAML file. Raises ConfigError for anything else."""
+    if path.stat().st_size > MAX_RECIPE_BYTES:
+        raise ConfigError(f"a recipe is at most {MAX_RECIPE_BYTES} bytes", where=str(path))
+    try:
+        body = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"not readable as YAML: {error}", where=str(path)) from error
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise ConfigError(f"a recipe is a mapping of keys, not a {type(body).__name__}", where=str(path))
+    return body
+
+
+def set_dotted(body: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set `{"a": {"b": value}}` for the key `a.b`."""
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        child = body.get(parent)
+        if not isinstance(child, dict):
+            child = body[parent] = {}
+        body = child
+    body[last] = value

@@ -1,0 +1,262 @@
+"""One line of `recording.jsonl` as columns, with every rule of `recording_models` checked by hand.
+
+A recording has 100,000 tokens: a model object for each would cost more than all the rest of a build's plan.
+"""
+
+from __future__ import annotations
+
+import binascii
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.faults import Breach, breaches_of, short
+from inkplex_data.corpus.fields import SECONDS_LIMIT
+from inkplex_data.corpus.jsontext import DuplicateKey, JsonFault, Line, parse_json
+from inkplex_data.corpus.paths import PathFault, Paths
+from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
+from inkplex_data.corpus.recordings.recording_models import RecordingHeader as HeaderModel
+from inkplex_data.grid import KINDS, MEDIA
+
+KIND_INDEX: Final = {kind: index for index, kind in enumerate(KINDS)}
+INT32_LIMIT = 2**31
+TOKEN_FIELDS = frozenset({"id", "kind", "text", "bytes_b64", "at", "ready_at", "special", "media"})
+CALL_FIELDS = frozenset({"call", "cached", "tokens", "states"})
+
+
+@dataclass(frozen=True)
+class RecordingHeader:
+    """First line of a recording. `branch_of`: the twin's recording id and the session time of the fork in µs."""
+
+    recording: str
+    model: str | None
+    tokenizer: str | None
+    branch_of: tuple[str, int] | None
+    times: str
+    schedule: dict[str, Any] | None
+    provenance: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class RecordingCall:
+    """One model request with n computed tokens, as columns.
+
+    `cached`: (request, tokens) whose positions come first, so token i is at position `cached[1]` + i.
+    `ids` int32 [n]; `kinds` uint8 [n], indices into `grid.KINDS`; `bytes` n byte strings, empty
+    for media; `arrival_us` int64 [n], session time; `special` bool [n]; `media` uint8 [n], 0 for none,
+    1 audio, 2 image. `states_path` names a safetensors file with n rows. `line` is where the request stands.
+    """
+
+    call: int
+    cached: tuple[int, int] | None
+    ids: NDArray[np.int32]
+    kinds: NDArray[np.uint8]
+    bytes: list[bytes]
+    arrival_us: NDArray[np.int64]
+    special: NDArray[np.bool_]
+    media: NDArray[np.uint8]
+    states_path: Path | None
+    line: int
+
+    def __len__(self) -> int:
+        return len(self.bytes)
+
+
+class LineFault(Exception):
+    """One fault of one line, not yet told which file it is in."""
+
+    def __init__(self, code: str, *breaches: Breach) -> None:
+        self.code = code
+        self.breaches = breaches
+        super().__init__("; ".join(map(str, breaches)))
+
+
+def parse_header(line: Line) -> RecordingHeader:
+    """Raises LineFault with code recording-header."""
+    try:
+        data = parse_json(line.data)
+        if not isinstance(data, dict) or data.get("schema") != HEADER_SCHEMA:
+            got = data.get("schema", data) if isinstance(data, dict) else data
+            rule = f"is no header: its `schema` must be {HEADER_SCHEMA!r}"
+            raise LineFault("recording-header", Breach("/schema", short(got), rule))
+        model = HeaderModel.model_validate(data)
+    except JsonFault as error:
+        raise LineFault("recording-header", error.breach) from error
+    except ValidationError as error:
+        raise LineFault("recording-header", *breaches_of(error, data, HeaderModel)) from error
+    branch = model.branch_of
+    return RecordingHeader(
+        recording=model.recording,
+        model=model.model,
+        tokenizer=model.tokenizer,
+        branch_of=None if branch is None else (branch.recording, seconds_to_us(branch.at)),
+        times=model.times,
+        schedule=model.schedule,
+        provenance=model.provenance,
+    )
+
+
+def parse_call(line: Line, paths: Paths) -> RecordingCall:
+    """One line as columns. Raises LineFault."""
+    try:
+        data = parse_json(line.data)
+    except DuplicateKey as error:
+        code = "recording-time" if error.key in {"at", "ready_at"} else "recording-line"
+        raise LineFault(code, error.breach) from error
+    except JsonFault as error:
+        if not line.complete:
+            rule = f"the file ends within this line: it {error.breach.rule}"
+            raise LineFault("recording-cut", Breach("", error.breach.value, rule)) from error
+        raise LineFault("recording-line", error.breach) from error
+    if not isinstance(data, dict):
+        raise LineFault("recording-line", Breach("", short(data), "is not a JSON object"))
+    _no_others(data, CALL_FIELDS, "", "recording-line")
+    tokens = data.get("tokens")
+    if not isinstance(tokens, list):
+        _fail("recording-line", "/tokens", tokens, "must be a list of tokens")
+    columns = _Columns(len(tokens))
+    for index, token in enumerate(tokens):
+        columns.add(index, token)
+    return RecordingCall(
+        call=_int32(data.get("call"), "/call", "recording-line"),
+        cached=_cached(data.get("cached")),
+        ids=columns.ids,
+        kinds=columns.kinds,
+        bytes=columns.bytes,
+        arrival_us=columns.arrival_us,
+        special=columns.special,
+        media=columns.media,
+        states_path=_states(data.get("states"), paths),
+        line=line.number,
+    )
+
+
+class _Columns:
+    def __init__(self, tokens: int) -> None:
+        self.ids = np.empty(tokens, np.int32)
+        self.kinds = np.empty(tokens, np.uint8)
+        self.bytes: list[bytes] = []
+        self.arrival_us = np.empty(tokens, np.int64)
+        self.special = np.zeros(tokens, np.bool_)
+        self.media = np.zeros(tokens, np.uint8)
+        self._last_time: tuple[object, int] = (self, 0)
+
+    def add(self, index: int, token: object) -> None:
+        if type(token) is not dict:
+            _fail("recording-token", f"/tokens/{index}", token, "is not a JSON object")
+        if not token.keys() <= TOKEN_FIELDS:
+            _no_others(token, TOKEN_FIELDS, f"/tokens/{index}", "recording-token")
+        number = token.get("id")
+        if type(number) is not int or not 0 <= number < INT32_LIMIT:
+            number = _int32(number, f"/tokens/{index}/id", "recording-token")
+        self.ids[index] = number
+        kind = token.get("kind")
+        if type(kind) is not str or kind not in KIND_INDEX:
+            _fail("recording-kind", f"/tokens/{index}/kind", kind, f"must be one of {', '.join(KIND_INDEX)}")
+        self.kinds[index] = KIND_INDEX[kind]
+        if (special := token.get("special", False)) is not False:
+            self.special[index] = _flag(special, index)
+        if (media := token.get("media")) is not None:
+            if media not in MEDIA:
+                _fail("recording-token", f"/tokens/{index}/media", media, "must be audio or image")
+            self.media[index] = 1 + MEDIA.index(media)
+        content = _content(token, index)
+        self.bytes.append(b"" if media is not None else content)
+        self.arrival_us[index] = self._arrival_us(token, index)
+
+    def _arrival_us(self, token: dict[str, Any], index: int) -> int:
+        at_us = self._us(token.get("at"), index, "at")
+        ready_at = token.get("ready_at")
+        return at_us if ready_at is None else max(at_us, self._us(ready_at, index, "ready_at"))
+
+    def _us(self, value: object, index: int, name: str) -> int:
+        # A prefill makes hundreds of tokens available at one time: convert it once.
+        if value == self._last_time[0] and type(value) is type(self._last_time[0]):
+            return self._last_time[1]
+        if type(value) not in (int, float) or not abs(value) <= SECONDS_LIMIT:  # type: ignore[arg-type]
+            if isinstance(value, list):
+                rule = "must be one number of seconds, not several times"
+            else:
+                rule = "must be a number of seconds" if value is not None else "is missing"
+            _fail("recording-time", f"/tokens/{index}/{name}", value, rule)
+        assert isinstance(value, (int, float))
+        self._last_time = (value, seconds_to_us(value))
+        return self._last_time[1]
+
+
+def _content(token: dict[str, Any], index: int) -> bytes:
+    text, encoded = token.get("text"), token.get("bytes_b64")
+    if text is not None:
+        if encoded is not None:
+            _fail("recording-bytes", f"/tokens/{index}", token, "has both text and bytes_b64")
+        if type(text) is not str:
+            _fail("recording-bytes", f"/tokens/{index}/text", text, "must be text")
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            _fail("recording-bytes", f"/tokens/{index}/text", text, "has half a surrogate pair")
+    if encoded is not None:
+        try:
+            if type(encoded) is not str:
+                raise ValueError("not text")
+            return binascii.a2b_base64(encoded.encode("ascii"), strict_mode=True)
+        except ValueError:
+            _fail("recording-bytes", f"/tokens/{index}/bytes_b64", encoded, "must be standard base64")
+    if token.get("special") is not True and token.get("media") is None:
+        rule = "needs text or bytes_b64, being neither special nor media"
+        _fail("recording-bytes", f"/tokens/{index}", token, rule)
+    return b""
+
+
+def _cached(value: object) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        _fail("recording-line", "/cached", value, "must be an object with call and tokens")
+    _no_others(value, frozenset({"call", "tokens"}), "/cached", "recording-line")
+    return (
+        _int32(value.get("call"), "/cached/call", "recording-line"),
+        _int32(value.get("tokens"), "/cached/tokens", "recording-line"),
+    )
+
+
+def _states(value: object, paths: Paths) -> Path | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        _fail("recording-line", "/states", value, "must be the path of a safetensors file")
+    try:
+        return paths.file(value)
+    except PathFault as fault:
+        code = "recording-states" if fault.code == "file-missing" else fault.code
+        raise LineFault(code, Breach("/states", fault.value, fault.rule)) from fault
+
+
+def _int32(value: object, pointer: str, code: str) -> int:
+    if value is None:
+        raise LineFault(code, Breach(pointer, "", "is missing"))
+    if type(value) is not int or not 0 <= value < INT32_LIMIT:
+        _fail(code, pointer, value, "must be an integer from 0 to 2³¹ − 1")
+    return value
+
+
+def _flag(value: object, index: int) -> bool:
+    if type(value) is not bool:
+        _fail("recording-token", f"/tokens/{index}/special", value, "must be true or false")
+    return value
+
+
+def _no_others(data: dict[str, Any], known: frozenset[str], pointer: str, code: str) -> None:
+    for name, value in data.items():
+        if name not in known:
+            rule = f"is no field that is known here; there are {', '.join(sorted(known))}"
+            raise LineFault(code, Breach(f"{pointer}/{name}", short(value), rule))
+
+
+def _fail(code: str, pointer: str, value: object, rule: str) -> NoReturn:
+    raise LineFault(code, Breach(pointer, "" if value is None else short(value), rule))

@@ -1,0 +1,1 @@
+"""What is known about a call besides its audio: models, reading, cropping."""

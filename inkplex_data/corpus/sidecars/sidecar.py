@@ -1,0 +1,173 @@
+"""Reading sidecars, and what follows from one: the loss mask, what was heard, and what came too early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from inkplex_data.clock import FRAME_US, samples_to_us, seconds_to_us
+from inkplex_data.corpus.faults import Breach, breaches_of
+from inkplex_data.corpus.fields import Interval
+from inkplex_data.corpus.jsontext import JsonFault, read_document
+from inkplex_data.corpus.sidecars.crop import crop
+from inkplex_data.corpus.sidecars.sidecar_models import HistorySegment, Masks, Sidecar, Spans
+from inkplex_data.errors import CallRefused, CorpusError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Heard", "Sidecar", "availability_breaches", "crop", "frame_mask", "heard_spans", "read_sidecar"]
+
+Modality = Literal["text", "agent", "caller"]
+
+
+def read_sidecar(path: Path) -> Sidecar:
+    """The sidecar in `path`. Raises CallRefused with code sidecar-invalid, which names every fault."""
+    try:
+        data = read_document(path)
+        return Sidecar.model_validate(data)
+    except ValidationError as error:
+        reasons = "; ".join(map(str, breaches_of(error, data, Sidecar)))
+    except (JsonFault, CorpusError, OSError) as error:
+        reasons = str(error)
+    raise CallRefused(
+        "sidecar-invalid",
+        f"{path.name}: {reasons}",
+        next_step=f"`inkplex-data validate '{path}'` lists every fault",
+    )
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a device played of one history segment. `extents_us` is None where that is unknown."""
+
+    segment: str
+    extents_us: tuple[tuple[int, int], ...] | None
+
+
+def heard_spans(sidecar: Sidecar) -> list[Heard]:
+    """What may be called heard, segment by segment (seeds/000, "Playback and feedback").
+
+    A generated token, a queued frame and a rendered file are no evidence: only a playback
+    acknowledgement with the observation of a playback device makes the played extent known. Without
+    one, or where the device did not say how much it played, the extent is unknown, neither all nor none.
+    """
+    segments = sidecar.history.segments if sidecar.history else []
+    return [Heard(segment.id, _device_played(segment)) for segment in segments]
+
+
+def _device_played(segment: HistorySegment) -> tuple[tuple[int, int], ...] | None:
+    ack = segment.playback_ack
+    if ack is None or ack.observation != "playback_device" or segment.played is None:
+        return None
+    return tuple((seconds_to_us(span.start_s), seconds_to_us(span.end_s)) for span in segment.played)
+
+
+def frame_mask(sidecar: Sidecar, frames: int) -> NDArray[np.uint8]:
+    """Loss mask of the clip, uint8 [frames], bits MASK_TEXT, MASK_AGENT and MASK_CALLER of `store.format`.
+
+    A bit is off in every frame that an excluded stretch touches or a valid one leaves partly uncovered:
+    a modality that is missing or uncertain is no silence (seeds/000, "Reuse the available evidence").
+    A channel of origin `missing` is off throughout. The zero-padded rest of the last frame counts as covered.
+    """
+    import numpy as np
+
+    from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT
+
+    mask = np.full(frames, MASK_ALL, np.uint8)
+    for modality, bit in (("text", MASK_TEXT), ("agent", MASK_AGENT), ("caller", MASK_CALLER)):
+        for start_us, end_us in _lost(sidecar, modality, frames * FRAME_US):
+            first = max(start_us // FRAME_US, 0)
+            last = max(-(-end_us // FRAME_US), 0)
+            mask[first:last] &= np.uint8(MASK_ALL ^ bit)
+    return mask
+
+
+def _lost(sidecar: Sidecar, modality: str, grid_us: int) -> list[tuple[int, int]]:
+    """Stretches of `modality` that carry no loss, in microseconds, none of them empty."""
+    lost = []
+    audio, masks = sidecar.audio, sidecar.masks
+    if audio is not None and modality != "text" and getattr(audio, modality).origin == "missing":
+        lost.append((0, grid_us))
+    if masks is not None:
+        lost += [span for span in _us(masks.excluded, modality) if span[0] < span[1]]
+        duration_us = grid_us
+        if audio is not None and audio.samples is not None and audio.sample_rate_hz is not None:
+            duration_us = min(samples_to_us(audio.samples, audio.sample_rate_hz), grid_us)
+        lost += _gaps(getattr(masks.valid, modality), duration_us)
+    return lost
+
+
+def _us(spans: Iterable[Interval], modality: str) -> list[tuple[int, int]]:
+    return [
+        (seconds_to_us(span.start_s), seconds_to_us(span.end_s))
+        for span in spans
+        if getattr(span, "modality", modality) == modality
+    ]
+
+
+def _gaps(valid: Spans, duration_us: int) -> list[tuple[int, int]]:
+    """What `valid` leaves uncovered of [0, duration_us)."""
+    if valid is None:
+        return []
+    gaps, covered_us = [], 0
+    for start_us, end_us in sorted(_us(valid, "")):
+        if start_us > covered_us:
+            gaps.append((covered_us, min(start_us, duration_us)))
+        covered_us = max(covered_us, end_us)
+    gaps.append((covered_us, duration_us))
+    return [gap for gap in gaps if gap[0] < gap[1]]
+
+
+def availability_breaches(sidecar: Sidecar) -> list[Breach]:
+    """Where something is used before it arrived, or updates are out of order.
+
+    A frame may read an update, and a claim may rest on evidence, only from the later of its
+    `available_at_s` and `ready_at_s` on.
+    """
+    breaches = []
+    updates = sidecar.private_updates.updates if sidecar.private_updates else []
+    for index, (earlier, later) in enumerate(pairwise(updates), start=1):
+        if seconds_to_us(later.arrival_s) < seconds_to_us(earlier.arrival_s):
+            rule = f"arrives before {earlier.id!r} at {earlier.arrival_s} s, which stands before it"
+            breaches.append(Breach(f"/private_updates/updates/{index}", f"{later.arrival_s} s", rule))
+    arrival = {update.id: update.arrival_s for update in updates}
+    for index, permitted in enumerate(sidecar.masks.permitted_updates if sidecar.masks else ()):
+        arrives_s = arrival[permitted.update]
+        # A crop puts the start of what was permitted long before to zero, which stays at or after arrival.
+        if seconds_to_us(permitted.start_s) < seconds_to_us(arrives_s):
+            rule = f"permits {permitted.update!r} before it arrives at {arrives_s} s"
+            breaches.append(
+                Breach(f"/masks/permitted_updates/{index}/start_s", f"{permitted.start_s} s", rule)
+            )
+    evidence = sidecar.evidence
+    known = {item.id: item.arrival_s for item in evidence.items} if evidence else {}
+    for index, claim in enumerate(evidence.claims if evidence else ()):
+        for name in claim.supported_by if claim.start_s is not None else ():
+            if seconds_to_us(known[name]) > seconds_to_us(claim.start_s or 0.0):
+                rule = f"begins before its evidence {name!r} arrives at {known[name]} s"
+                breaches.append(Breach(f"/evidence/claims/{index}/start_s", f"{claim.start_s} s", rule))
+    return breaches
+
+
+def with_constructed_sides(given: Sidecar, made: Sidecar) -> Sidecar:
+    """What a corpus says of a one-channel call, with what its division into two streams adds: both sides are
+    constructed, by what, and which stretches carry no loss because both speak in them."""
+    audio, extra = given.audio, made.audio
+    if audio is not None and extra is not None:
+        sides = {"agent": (audio.agent, extra.agent), "caller": (audio.caller, extra.caller)}
+        update: dict[str, object] = {
+            side: own.model_copy(update={"index": new.index, "origin": new.origin})
+            for side, (own, new) in sides.items()
+        }
+        update["transforms"] = [*audio.transforms, *extra.transforms]
+        extra = audio.model_copy(update=update)
+    masks, added = given.masks or Masks(), made.masks or Masks()
+    masks = masks.model_copy(update={"excluded": [*masks.excluded, *added.excluded]})
+    return given.model_copy(update={"audio": extra, "masks": masks})

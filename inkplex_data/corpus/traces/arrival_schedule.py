@@ -1,0 +1,216 @@
+"""When every token of a dialogue arrived: as recorded, or by a declared schedule where the trace has no times.
+
+A schedule makes a plausible session, and nothing more: the recording says `times: constructed` and holds the
+schedule, so that no result of it is taken for a measurement (seeds/000, "Minimal dataset and private stream
+contract": an offline schedule is retained, and labelled as constructed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from inkplex_data.clock import US_PER_S
+from inkplex_data.corpus.faults import breaches_of
+from inkplex_data.corpus.fields import Model
+from inkplex_data.corpus.traces.dialogue import Dialogue, Message
+from inkplex_data.corpus.traces.dialogue_requests import Turn
+from inkplex_data.errors import CallRefused, ConfigError
+from inkplex_data.problems import CODES
+
+Rate = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+Pause = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+
+_ABSOLUTE_US = 100_000_000 * US_PER_S
+"""Times from here on count from 1970; smaller ones count from the session's start already."""
+
+
+class TraceSchedule(Model):
+    """How long things take where a trace does not say. The defaults are round numbers of present systems."""
+
+    thinking_tokens_per_s: Rate = Field(default=60.0, description="sampling speed of thinking")
+    tool_call_tokens_per_s: Rate = Field(default=60.0, description="sampling speed of tool calls")
+    reply_tokens_per_s: Rate = Field(default=60.0, description="sampling speed of replies")
+    prefill_s: Pause = Field(default=0.08, description="fixed part of computing a prompt")
+    prefill_tokens_per_s: Rate = Field(
+        default=8_000.0, description="speed of computing a prompt's new tokens"
+    )
+    tool_latency_s: Pause = Field(default=1.2, description="from the end of a tool call to its result")
+    # 150 words a minute, an ordinary rate of conversational English.
+    user_words_per_s: Rate = Field(default=2.5, description="how fast the user speaks")
+    reply_words_per_s: Rate = Field(
+        default=2.5, description="how fast a reply is heard before the user answers"
+    )
+    user_pause_s: Pause = Field(
+        default=0.6, description="between the end of a reply and the user's first word"
+    )
+
+    def token_us(self, kind: str) -> float:
+        """Microseconds a sampled token of `kind` takes."""
+        rate = {
+            "thinking": self.thinking_tokens_per_s,
+            "tool_call": self.tool_call_tokens_per_s,
+        }.get(kind, self.reply_tokens_per_s)
+        return US_PER_S / rate
+
+
+def schedule_of(settings: Mapping[str, Any]) -> TraceSchedule:
+    """The default schedule with `settings`. Raises ConfigError that names every fault."""
+    try:
+        return TraceSchedule.model_validate(dict(settings))
+    except ValidationError as error:
+        raise ConfigError(
+            "the schedule has faults",
+            faults=[str(breach) for breach in breaches_of(error, dict(settings), TraceSchedule)],
+            next_step="known are " + ", ".join(TraceSchedule.model_fields),
+        ) from error
+
+
+@dataclass(frozen=True)
+class TimedTurn:
+    """When the tokens of a turn were available, in µs of session time.
+
+    `prompt_at_us` and `generated_at_us` have one entry a token. The rows of the whole prompt are there at
+    `ready_at_us`: with recorded times, when the last message of it was, since the computing itself was not
+    measured.
+    """
+
+    turn: Turn
+    prompt_at_us: tuple[int, ...]
+    ready_at_us: int
+    generated_at_us: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A dialogue's turns on the session clock. `recorded` says that every message had its own time.
+
+    `starts_at_us` is the moment of the trace at which the session clock is zero, None without times.
+    """
+
+    turns: tuple[TimedTurn, ...]
+    recorded: bool
+    starts_at_us: int | None
+
+    @property
+    def end_us(self) -> int:
+        """Session time of the last token."""
+        return max(
+            (us for turn in self.turns[-1:] for us in (turn.ready_at_us, *turn.generated_at_us)), default=0
+        )
+
+
+def time_turns(dialogue: Dialogue, turns: Iterable[Turn], schedule: TraceSchedule) -> Timed:
+    """Put the turns of `dialogue` on the session clock.
+
+    A message's recorded time is when it was complete: all its tokens arrive then, and never before. Where
+    every message has one (but for leading setup, which was there from the start), the times are recorded.
+    Where some have none, the schedule places those, between the recorded ones.
+
+    Raises CallRefused with code trace-time where a message is timed before an earlier one.
+    """
+    known, starts_at_us = _known(dialogue.messages)
+    clock = _Clock(dialogue.messages, known, schedule)
+    timed = tuple(clock.turn(turn) for turn in turns)
+    return Timed(timed, clock.recorded, starts_at_us)
+
+
+def _known(messages: Sequence[Message]) -> tuple[list[int | None], int | None]:
+    """Session time of every message whose time is recorded; checked to run forward."""
+    known = [message.at_us for message in messages]
+    timed = [us for us in known if us is not None]
+    if not timed:
+        return known, None
+    starts_at_us = timed[0] if timed[0] >= _ABSOLUTE_US else 0
+    latest: int | None = None
+    for index, us in enumerate(known):
+        if us is None:
+            continue
+        if latest is not None and us < (known[latest] or 0):
+            what = (
+                f"{messages[index].place} has the time {us} µs, before {messages[latest].place} "
+                f"at {known[latest]} µs"
+            )
+            raise CallRefused("trace-time", what, next_step=CODES["trace-time"].remedy)
+        latest = index
+    known = [None if us is None else us - starts_at_us for us in known]
+    for index, message in enumerate(messages):
+        if known[index] is not None or message.role != "system":
+            break
+        known[index] = min(0, timed[0] - starts_at_us)
+    return known, starts_at_us
+
+
+class _Clock:
+    """Walks through the session; all times in µs."""
+
+    def __init__(
+        self, messages: Sequence[Message], known: Sequence[int | None], schedule: TraceSchedule
+    ) -> None:
+        self._messages = messages
+        self._known = known
+        self._schedule = schedule
+        self.recorded = all(us is not None for us in known)
+        self._available: list[int] = []
+        self._now = self._answered_us = self._heard_us = min(0, *(us for us in known if us is not None), 0)
+        # The next recorded time at or after each message: nothing before it can take longer.
+        self._bounds: list[int | None] = [None] * (len(known) + 1)
+        for index in range(len(known) - 1, -1, -1):
+            self._bounds[index] = known[index] if known[index] is not None else self._bounds[index + 1]
+
+    def turn(self, turn: Turn) -> TimedTurn:
+        """Times of the next turn; turns come in order."""
+        end = len(self._messages) if turn.message is None else turn.message
+        while len(self._available) < end:
+            self._available.append(self._arrive(len(self._available)))
+        # No row of a request is computed before the last message of its prompt is there.
+        asked_us = max(self._now, self._available[end - 1] if end else self._now)
+        at_us = [self._available[token.message] if token.message < end else asked_us for token in turn.prompt]
+        ready_us = asked_us
+        if not self.recorded:
+            rows_us = len(turn.prompt) * US_PER_S / self._schedule.prefill_tokens_per_s
+            ready_us = self._bounded(asked_us + round(self._schedule.prefill_s * US_PER_S + rows_us), end)
+        generated_us = self._sample(turn, ready_us)
+        self._now = self._answered_us = generated_us[-1] if generated_us else ready_us
+        if turn.message is not None:
+            self._available.append(self._now)
+        return TimedTurn(turn, tuple(at_us), ready_us, tuple(generated_us))
+
+    def _arrive(self, index: int) -> int:
+        """When a message that the model did not write was complete."""
+        message, us, schedule = self._messages[index], self._known[index], self._schedule
+        if us is None:
+            us = self._now
+            if message.role == "user":
+                words_us = round(len(message.text.split()) * US_PER_S / schedule.user_words_per_s)
+                us = max(self._now, self._heard_us) + round(schedule.user_pause_s * US_PER_S) + words_us
+            elif message.role == "tool":
+                us = max(self._now, self._answered_us + round(schedule.tool_latency_s * US_PER_S))
+            us = self._bounded(us, index)
+        self._now = max(self._now, us)
+        return us
+
+    def _sample(self, turn: Turn, ready_us: int) -> list[int]:
+        """When each generated token was there; what is heard of the reply is noted."""
+        if turn.message is None:
+            return []
+        known_us = self._known[turn.message]
+        if known_us is not None:
+            times = [known_us] * len(turn.generated)
+        else:
+            elapsed = accumulate(self._schedule.token_us(token.kind) for token in turn.generated)
+            times = [self._bounded(ready_us + round(us), turn.message) for us in elapsed]
+        spoken = len(self._messages[turn.message].text.split())
+        first_us = next(
+            (us for us, token in zip(times, turn.generated, strict=True) if token.kind == "reply"), ready_us
+        )
+        self._heard_us = first_us + round(spoken * US_PER_S / self._schedule.reply_words_per_s)
+        return times
+
+    def _bounded(self, us: int, index: int) -> int:
+        bound = self._bounds[index]
+        return us if bound is None else min(us, bound)

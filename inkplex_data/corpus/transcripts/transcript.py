@@ -1,0 +1,259 @@
+"""What a transcript reader gets and gives. Each format is one module beside this one that sets `FORMAT`."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeGuard
+
+from inkplex_data.corpus.faults import short
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
+from inkplex_data.errors import CallRefused
+
+NOT_JSON: Final = object()
+"""Value of `Content.json` for a file that is no JSON."""
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """A transcript file that was read but not yet understood."""
+
+    path: Path
+    data: bytes
+
+    @cached_property
+    def encoding(self) -> str:
+        return next((name for mark, name in _MARKS if self.data.startswith(mark)), "utf-8")
+
+    @cached_property
+    def text(self) -> str:
+        """The file as text; bytes that its encoding does not know become U+FFFD."""
+        return self.data.decode(self.encoding, errors="replace")
+
+    @cached_property
+    def replaced(self) -> int:
+        """How many characters stand for bytes that could not be decoded."""
+        try:
+            self.data.decode(self.encoding)
+        except UnicodeDecodeError:
+            meant = self.data.count(b"\xef\xbf\xbd") if self.encoding.startswith("utf-8") else 0
+            return max(self.text.count("\ufffd") - meant, 1)
+        return 0
+
+    @cached_property
+    def json(self) -> Any:
+        """The JSON value, NaN included (its words are repaired or dropped later), or NOT_JSON."""
+        return self._parsed[0]
+
+    @property
+    def json_error(self) -> str:
+        return self._parsed[1]
+
+    @cached_property
+    def objects(self) -> list[dict[str, Any]]:
+        """The JSON objects of the file: one, those of a list, or one a line, as streaming services log them.
+
+        Empty where the file holds anything else.
+        """
+        found = self.json
+        if found is NOT_JSON and self.text.lstrip().startswith("{"):
+            try:
+                found = [json.loads(line) for line in self.text.splitlines() if line.strip()]
+            except (ValueError, RecursionError):
+                return []
+        if isinstance(found, dict):
+            return [found]
+        if isinstance(found, list) and all(isinstance(part, dict) for part in found):
+            return found
+        return []
+
+    @cached_property
+    def _parsed(self) -> tuple[Any, str]:
+        try:
+            return json.loads(self.text), ""
+        except (ValueError, RecursionError) as error:
+            return NOT_JSON, str(error)
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """Words of one call as a file gives them, untouched.
+
+    `method` goes into the words table: how the times were made, where the file says so, else its format.
+    `channels` are the speaker labels that stand for audio channels, by channel index, in formats that
+    have such; `agent` is the label that the file itself calls the agent. `clock_offsets_us` says by how
+    much each label's own recording began after the clock that the words are on, where that is known;
+    the words have been put on the common clock. `notes` are (code, message) pairs about the whole file,
+    for the call's problem log.
+    """
+
+    words: list[RawWord]
+    format: str
+    path: Path
+    method: str = ""
+    text_conditions: dict[str, Any] | None = None
+    channels: dict[int, str] = field(default_factory=dict)
+    agent: str | None = None
+    clock_offsets_us: dict[str, int] = field(default_factory=dict)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def speakers(self) -> list[str]:
+        """Labels in the order of their first word."""
+        return list(dict.fromkeys(word.speaker for word in self.words if word.fault is None))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of speech with one pair of times: a caption, an utterance, or a turn without text.
+
+    Times are seconds as the file gives them; plain text, which has none, lies in [0, ∞). `speaker` is empty
+    where the file names none.
+    """
+
+    text: str
+    start_s: float
+    end_s: float
+    speaker: str
+    item: str
+
+
+@dataclass(frozen=True)
+class TranscriptFormat:
+    """One format. `detect` looks at content only; higher `priority` is asked first.
+
+    `suffixes` are file name endings under which a word file of this format may lie beside its audio.
+    `segments` reads what has times in a file without word times; `parse` refuses such a file.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    detect: Callable[[Content], bool]
+    parse: Callable[[Content], Transcript]
+    priority: int = 0
+    segments: Callable[[Content], list[Segment]] | None = None
+
+
+def unreadable(content: Content, what: str) -> CallRefused:
+    return CallRefused("words-unreadable", what, where=str(content.path))
+
+
+def untimed(content: Content, what: str) -> CallRefused:
+    """The refusal of a transcript that has text, and times for stretches of it only."""
+    return CallRefused(
+        "words-no-word-times",
+        what,
+        where=str(content.path),
+        next_step="time its words with `inkplex-data align`",
+    )
+
+
+def malformed(entry: object, item: str, fault: str) -> RawWord:
+    """Stands for an entry in which no word can be found, so that it is counted as a loss."""
+    return RawWord(short(entry), None, None, SPEAKER_UNKNOWN, None, item, fault)
+
+
+def word_from_object(
+    entry: object,
+    item: str,
+    *,
+    text: str,
+    confidence: str = "confidence",
+    speaker: str | None = None,
+) -> RawWord:
+    """A word from `{<text>: …, "start": …, "end": …, <confidence>: …, "speaker": …}`.
+
+    `speaker` is the label of what holds the word. Where neither has one it is empty until
+    `label_speakers` has seen the whole file.
+    """
+    if not isinstance(entry, dict):
+        return malformed(entry, item, "is not an object")
+    word = entry.get(text)
+    if not isinstance(word, str):
+        return malformed(entry, item, f"has no text in {text!r}")
+    label = entry.get("speaker", speaker)
+    return RawWord(
+        word,
+        entry.get("start"),
+        entry.get("end"),
+        "" if label is None else str(label),
+        as_confidence(entry.get(confidence)),
+        item,
+    )
+
+
+def as_confidence(value: object) -> float | None:
+    """A finite confidence within [0, 1], else None. Services that write numbers as text are understood."""
+    value = as_number(value)
+    return float(value) if is_finite(value) and 0 <= value <= 1 else None
+
+
+def as_number(value: object) -> object:
+    """The number that a text spells, where a format writes its numbers as text; anything else unchanged."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def scaled(value: object, per_second: int) -> object:
+    """Seconds of a count of milliseconds or ticks; what is no number is left for the repair to report."""
+    if not is_finite(value):
+        return value
+    # Exact: 4_839 ms are 4.839 s, which value / 1000 gives too, but sums of floats would not.
+    return float(Decimal(repr(value)) / per_second)
+
+
+def span(start: object, length: object, per_second: int = 1) -> tuple[object, object]:
+    """Start and end in seconds of (start, length) in units of 1/`per_second` s, without binary rounding."""
+    start, length = as_number(start), as_number(length)
+    if not is_finite(start) or not is_finite(length):
+        return scaled(start, per_second), None
+    first = Decimal(repr(start))
+    return float(first / per_second), float((first + Decimal(repr(length))) / per_second)
+
+
+def is_finite(value: object) -> TypeGuard[int | float]:
+    """Whether `value` is a number that a double can hold: integers of JSON may be longer than any."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def with_punctuation(word: RawWord, mark: str) -> RawWord:
+    """The word with an untimed mark that follows it, in formats that write marks as items of their own."""
+    return replace(word, text=word.text + mark)
+
+
+def label_speakers(words: list[RawWord]) -> list[RawWord]:
+    """Give words without a label SPEAKER_MAIN where no word of the file has one, else SPEAKER_UNKNOWN.
+
+    A transcriber that knows no speakers was given the agent's channel; one that knows some and not this
+    one may have heard the caller, whose words must never become the agent's text.
+    """
+    labelled = any(word.speaker for word in words if word.fault is None)
+    label = SPEAKER_UNKNOWN if labelled else SPEAKER_MAIN
+    return [
+        word if word.speaker else RawWord(word.text, word.start, word.end, label, word.confidence, word.item)
+        for word in words
+    ]

@@ -1,0 +1,56 @@
+"""Transcripts of any format as the Moshi layout's word JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from inkplex_data.atomic import replacing
+from inkplex_data.clock import INT64_MAX
+from inkplex_data.corpus.transcripts import SpeakerRule, load_words
+from inkplex_data.corpus.transcripts.moshi import moshi_document
+from inkplex_data.corpus.word_repair import main_speaker_faults
+from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.export.calls import ExportSummary
+from inkplex_data.problems import ProblemLog
+
+
+def convert_words(transcripts: Sequence[Path], folder: Path, *, agent: str | None = None) -> ExportSummary:
+    """Write `STEM.json` into `folder` for each transcript; one that cannot be read never stops the others.
+
+    Words beyond the audio's end are kept: the audio is not looked at, and a build drops them.
+    Raises UsageError where two transcripts would get one name, or where one would be replaced.
+    """
+    targets = {path: folder / f"{path.stem}.json" for path in transcripts}
+    if len(set(targets.values())) < len(targets):
+        raise UsageError(
+            "two transcripts have the same name without suffix", next_step="convert them into two folders"
+        )
+    for path, target in targets.items():
+        if target.exists() and target.samefile(path):
+            raise UsageError(
+                "would replace the transcript itself", where=str(path), next_step="choose another -o"
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = ExportSummary(folder)
+    for path, target in targets.items():
+        log = ProblemLog(path.name)
+        try:
+            words, transcript = load_words(
+                path, duration_us=INT64_MAX, log=log, rule=SpeakerRule(agent=agent)
+            )
+        except CallRefused as error:
+            summary.refused.append(log.refuse(error))
+            continue
+        document = moshi_document(
+            words, text_conditions=transcript.text_conditions, method=transcript.method or transcript.format
+        )
+        with replacing(target) as file:
+            file.write(json.dumps(document, ensure_ascii=False).encode())
+        summary.calls.append(path.name)
+        summary.notes += [f"{path.name}: {fault}" for fault in main_speaker_faults(words)]
+        repairs = sum(problem.severity == "repair" for problem in log)
+        if repairs:
+            summary.notes.append(f"{path.name}: {repairs} repairs, such as {next(iter(log)).message}")
+    return summary

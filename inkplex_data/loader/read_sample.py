@@ -1,0 +1,147 @@
+"""One sample from the store into one block of host memory: states by direct, verified reads, the rest beside them."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inkplex_data.clock import FRAME_US
+from inkplex_data.grid import CODEBOOKS, PLAN_LIMIT
+from inkplex_data.loader.batch import Batch, Layout, Targets
+from inkplex_data.loader.buffers import BufferPool
+from inkplex_data.loader.parallel import ParallelReader
+from inkplex_data.loader.samples import Memory, Sample
+from inkplex_data.loader.window_memory import Seen
+from inkplex_data.memory.plan import plan_chunks
+from inkplex_data.store.call import Call, Prefix
+from inkplex_data.store.reader import Store
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class SampleReader:
+    """Reads samples of a store. Safe between threads; most of its time is spent without Python's lock."""
+
+    store: Store
+    memory: Memory
+    pool: BufferPool
+    parallel: ParallelReader
+    plan_limit: int = PLAN_LIMIT
+
+    def prepare(self, sample: Sample) -> Prepared:
+        """What the sample's tables say: little, but it takes time. Raises StoreCorruptError."""
+        call, prefix = self._call(sample)
+        seen = Seen.of(self.store, call, sample)
+        steps = sample.stop - sample.first + sample.prefix_frames
+        chunks = plan_chunks(seen.versions.start, seen.versions.end, steps=steps, limit=self.plan_limit)
+        return Prepared(sample, call, prefix, seen, chunks)
+
+    def read(self, prepared: Prepared, *, epoch: int, index: int) -> Batch:
+        """The sample as tensors on the CPU. Raises StoreCorruptError for damaged or missing bytes."""
+        sample, call, prefix, seen = prepared.sample, prepared.call, prepared.prefix, prepared.seen
+        steps = sample.stop - sample.first + sample.prefix_frames
+        tokens, versions = seen.tokens, seen.versions
+        parts: dict[str, tuple[str, tuple[int, ...]]] = {}
+        if seen.states is not None:
+            parts["states"] = ("bfloat16", (tokens, *seen.states.shape[1:]))
+        parts |= {
+            "codes": ("int64", (1 + 2 * CODEBOOKS, steps)),
+            "roles": ("uint8", (steps,)),
+            "mask": ("uint8", (steps,)),
+            "kind": ("uint8", (tokens,)),
+            "piece_offsets": ("int64", (tokens + 1,)),
+            "piece_ids": ("int32", (len(seen.piece_ids),)),
+            **{name: (str(column.dtype), column.shape) for name, column in vars(versions).items()},
+        }
+        layout = Layout(parts)
+        block = self.pool.tensor(layout.size_bytes)
+        tensors = layout.tensors(block)
+        first = seen.state_row + seen.first_token
+        with (
+            nullcontext()
+            if seen.states is None
+            else self.parallel.reading(seen.states, first, first + tokens, tensors["states"])
+        ):
+            _fill_frames(tensors, sample, self.store, call, prefix)
+            for name in ("kind", "piece_offsets", "piece_ids"):
+                tensors[name].numpy()[:] = getattr(seen, name)
+            for name, column in vars(versions).items():
+                tensors[name].numpy()[:] = column
+        starts_at_us, response = call.recording_starts_at_us, call.row["response_start_frame"]
+        here = response is not None and sample.first <= response < sample.stop
+        return Batch(
+            **{"states": None, **tensors},  # type: ignore[arg-type]
+            chunks=prepared.chunks,
+            call_id=call.call_id,
+            family=str(call.row["family"]),
+            split=call.split,
+            recording_id=None if self.memory == "none" else call.recording_id,
+            prefix_frames=sample.prefix_frames,
+            window=(sample.first, sample.stop),
+            recording_starts_at_us=None if starts_at_us is None else starts_at_us + sample.first * FRAME_US,
+            response_start=response - sample.first + sample.prefix_frames if here else None,
+            first_token=seen.first_token,
+            store=sample.store,
+            epoch=epoch,
+            index=index,
+            bytes_=layout.size_bytes,
+        )
+
+    def targets(self, sample: Sample) -> Targets:
+        """Only what the objective looks at: a few hundred kilobytes."""
+        import torch
+
+        call, prefix = self._call(sample)
+        steps = sample.stop - sample.first + sample.prefix_frames
+        tensors = {
+            "codes": torch.empty(1 + 2 * CODEBOOKS, steps, dtype=torch.int64),
+            "roles": torch.empty(steps, dtype=torch.uint8),
+            "mask": torch.empty(steps, dtype=torch.uint8),
+        }
+        _fill_frames(tensors, sample, self.store, call, prefix)
+        return Targets(**tensors, prefix_frames=sample.prefix_frames)
+
+    def _call(self, sample: Sample) -> tuple[Call, Prefix]:
+        row = sample.row
+        if self.memory == "none":
+            row = {**row, "recording_id": None}
+        call = Call(self.store, row)
+        if self.memory == "wrong" and row["memory_of"] is not None:
+            call = call.wrong_memory()
+        prefix_id = row["prefix_id"]
+        return call, Prefix.none() if prefix_id is None else self.store.prefix_by_id(prefix_id)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A sample of which everything but states and frames is read."""
+
+    sample: Sample
+    call: Call
+    prefix: Prefix
+    seen: Seen
+    chunks: NDArray[np.int64]
+
+
+def _fill_frames(
+    tensors: dict[str, torch.Tensor], sample: Sample, store: Store, call: Call, prefix: Prefix
+) -> None:
+    """Prefix and window side by side: text and codes, roles, and the mask, which is zero over the prefix."""
+    at, shard = prefix.frames, call.row["shard"]
+    first = call.row["frame_offset"] + sample.first
+    stop = call.row["frame_offset"] + sample.stop
+    codes, roles, mask = (tensors[name].numpy() for name in ("codes", "roles", "mask"))
+    codes[0, :at], codes[1:, :at] = prefix.text, prefix.codes
+    roles[:at], mask[:at] = prefix.role, 0
+
+    def read(name: str) -> NDArray[Any]:
+        return store.array("calls", shard, name).read(first, stop)
+
+    codes[0, at:], codes[1:, at:] = read("text"), read("codes").T
+    roles[at:], mask[at:] = read("role"), read("mask")

@@ -1,0 +1,141 @@
+"""Hidden rows of a recording's tokens, computed by Inkling chunk by chunk and handed out as they come.
+
+Nothing but caches and the chunk in work is held: neither a call's states nor its logits ever exist whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inkplex_data.errors import RecordingError
+from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, RequestPlan, plan_capture
+from inkplex_data.memory.capture.inkling import Inkling, fork_cache, share_prefix
+from inkplex_data.memory.capture.state_bits import first_not_finite, from_tensor
+from inkplex_data.memory.ownership import Ownership, Request
+from inkplex_data.problems import CODES
+
+if TYPE_CHECKING:
+    import torch
+
+AUDIO, IMAGE = 1, 2
+"""Values of `Request.media`."""
+
+Audio = Mapping[int, NDArray[np.uint8]]
+"""Per request the dMel rows of its computed audio placeholders, uint8 [k, 80], in order of position."""
+
+
+def capture_states(
+    requests: Sequence[Request],
+    model: Inkling,
+    *,
+    chunk_tokens: int = 512,
+    source: str = "recording.jsonl",
+    audio: Audio | None = None,
+) -> Iterator[tuple[int, int, NDArray[np.uint16]]]:
+    """(call, first position, states) of every chunk, in layout order.
+
+    States are bfloat16 bits, uint16 [n, 3, D]. A request that begins with a cached prefix goes on from the
+    cache of the request that computed it. Recordings carry no audio: where `audio` brings the dMel rows of
+    the placeholders they are embedded by the model's own front end.
+
+    Raises RecordingError for contradictions between requests, for a token that the model's vocabulary does
+    not have, for media that are not there, and for states that are not finite.
+    """
+    for call, first, rows in capture_rows(
+        requests, model, chunk_tokens=chunk_tokens, source=source, audio=audio
+    ):
+        states = from_tensor(rows)
+        bad = first_not_finite(states)
+        if bad is not None:
+            raise _error(
+                "recording-states-invalid",
+                f"call {call}: the model's states at position {first + bad} are not finite in bfloat16",
+                source,
+            )
+        yield call, first, states
+
+
+def capture_rows(
+    requests: Sequence[Request],
+    model: Inkling,
+    *,
+    chunk_tokens: int = 512,
+    source: str = "recording.jsonl",
+    audio: Audio | None = None,
+) -> Iterator[tuple[int, int, torch.Tensor]]:
+    """As `capture_states`, before rounding: [n, 3, D] in the model's dtype and on its device."""
+    ownership = Ownership(requests, source=source)
+    by_call = {request.call: request for request in requests}
+    for request in requests:
+        check_request(request, model, source=source, audio=audio)
+    kept: dict[Fork, Any] = {}
+    cache: Any = None
+    for plan in plan_capture(ownership, ChunkRule(chunk_tokens)):
+        cache = _start(plan, kept, model)
+        request = by_call[plan.call]
+        mine: list[Any] = []
+        prefix = plan.chunks[0][0]
+        for start, stop in plan.chunks:
+            rows = _compute(request, model, cache, slice(start - prefix, stop - prefix), audio)
+            for earlier in mine:
+                share_prefix(earlier, cache)
+            if stop in plan.keep:
+                ended = stop == plan.chunks[-1][1]
+                kept[Fork(plan.call, stop)] = cache if ended else fork_cache(cache)
+                mine += [] if ended else [kept[Fork(plan.call, stop)]]
+            yield plan.call, start, rows
+
+
+def _start(plan: RequestPlan, kept: dict[Fork, Any], model: Inkling) -> Any:
+    if plan.fork is None:
+        # One chunk that nobody goes on from needs no cache: it is then exactly a plain forward pass.
+        return model.new_cache() if plan.keep or len(plan.chunks) > 1 else None
+    return kept.pop(plan.fork) if plan.last else fork_cache(kept[plan.fork])
+
+
+def _compute(request: Request, model: Inkling, cache: Any, own: slice, audio: Audio | None) -> torch.Tensor:
+    media = request.media[own]
+    heard = media == AUDIO
+    if not heard.any():
+        return model.rows(request.ids[own], cache)
+    assert audio is not None  # checked before
+    before = int((request.media[: own.start] == AUDIO).sum())
+    dmel = audio[request.call][before : before + int(heard.sum())]
+    return model.rows(request.ids[own], cache, audio_at=heard, audio=dmel)
+
+
+def check_request(request: Request, model: Inkling, *, source: str, audio: Audio | None = None) -> None:
+    """Raise RecordingError where the model cannot compute the request's tokens."""
+    where = f"{source}:{request.line}"
+    unknown = np.flatnonzero((request.media == 0) & ~((request.ids >= 0) & (request.ids < model.vocabulary)))
+    if len(unknown):
+        at = int(unknown[0])
+        raise _error(
+            "recording-token-id",
+            f"token {at} of call {request.call} has id {request.ids[at]}; {model.identity.id} has "
+            f"{model.vocabulary} ids",
+            where,
+        )
+    if (request.media == IMAGE).any():
+        at = int(np.flatnonzero(request.media == IMAGE)[0])
+        what = f"token {at} of call {request.call} stands for an image, which the recording does not carry"
+        raise _error("recording-media-absent", what, where)
+    placeholders = int((request.media == AUDIO).sum())
+    given = None if audio is None else audio.get(request.call)
+    if placeholders and given is None:
+        what = f"{placeholders} tokens of call {request.call} stand for audio, which the recording does not carry"
+        raise _error("recording-media-absent", what, where)
+    if placeholders and model.audio is None:
+        what = f"{model.identity.id} has no audio front end for the audio tokens of call {request.call}"
+        raise _error("recording-media-absent", what, where)
+    if given is not None and len(given) != placeholders:
+        what = f"call {request.call} has {placeholders} audio tokens and {len(given)} dMel rows"
+        raise _error("recording-media-absent", what, where)
+
+
+def _error(code: str, what: str, where: str) -> RecordingError:
+    return RecordingError(code, what, where=where, next_step=CODES[code].remedy)

@@ -1,0 +1,122 @@
+"""From what a recipe says under `memory.capture.model` to a folder with an Inkling checkpoint."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from inkplex_data.errors import ConfigError
+from inkplex_data.grid import STATE_ROWS
+from inkplex_data.libraries import require
+
+WHERE: Final = "memory.capture.model"
+WAYS_ON: Final = (
+    "name a local folder with config.json and .safetensors weights of Inkling, or try the pipeline with the "
+    "small untrained model: small:0"
+)
+BLOCKS: Final = 42
+"""Rows 28 and 34 are outputs of blocks, row 42 is the final norm's, which follows the last of 42 blocks."""
+TEXT_MODEL: Final = "inkling_text"
+FULL_MODEL: Final = "inkling_mm_model"
+CONFIG_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder with `config.json` and weights; `id` is the hub id or the folder's name."""
+
+    id: str
+    folder: Path
+    model_type: str
+
+
+def small_seed(spec: str) -> int | None:
+    """The seed of `small:SEED`, or None for any other spec.
+
+    Raises ConfigError where SEED is no integer from 0 to 2^63 − 1.
+    """
+    if not spec.startswith("small:"):
+        return None
+    text = spec.removeprefix("small:")
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) >= 2**63:
+        raise ConfigError(
+            f"the seed of the small model is a whole number from 0 to 2^63 − 1, got {text!r}",
+            where=WHERE,
+            next_step="for example small:0",
+        )
+    return int(text)
+
+
+def find_checkpoint(spec: str) -> Checkpoint:
+    """The checkpoint that `spec` names: a folder, or a hub id, downloaded or taken from the cache.
+
+    Raises ConfigError where there is none, or it is no Inkling of 42 blocks.
+    """
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return _checked(path.resolve().name, path)
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", spec):
+        return _checked(spec, _download(spec))
+    raise ConfigError(f"{spec!r} is no folder and no hub id (owner/name)", where=WHERE, next_step=WAYS_ON)
+
+
+def _checked(model_id: str, folder: Path) -> Checkpoint:
+    config = _read_config(folder, model_id)
+    model_type = config.get("model_type")
+    if model_type not in (TEXT_MODEL, FULL_MODEL):
+        raise ConfigError(
+            f"config.json says model_type {model_type!r}; Inkling's is {FULL_MODEL} or {TEXT_MODEL}",
+            where=model_id,
+            next_step=WAYS_ON,
+        )
+    text = config.get("text_config") if model_type == FULL_MODEL else config
+    blocks = text.get("num_hidden_layers") if isinstance(text, dict) else None
+    if blocks != BLOCKS:
+        raise ConfigError(
+            f"the model has {blocks} blocks; rows {', '.join(map(str, STATE_ROWS))} are those of {BLOCKS}",
+            where=model_id,
+            next_step="use Inkling Small, whose blocks number 42",
+        )
+    return Checkpoint(model_id, folder, str(model_type))
+
+
+def _read_config(folder: Path, model_id: str) -> dict[str, Any]:
+    try:
+        with (folder / "config.json").open("rb") as file:
+            data = file.read(CONFIG_BYTES + 1)
+        if len(data) > CONFIG_BYTES:
+            raise ValueError(f"larger than {CONFIG_BYTES:,} bytes")
+        config = json.loads(data)
+        if not isinstance(config, dict):
+            raise ValueError("not a JSON object")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "the folder holds no model: config.json is missing", where=model_id, next_step=WAYS_ON
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"config.json cannot be read: {error}", where=model_id, next_step=WAYS_ON
+        ) from error
+    return config
+
+
+def _download(hub_id: str) -> Path:
+    hub = require("huggingface_hub", extra="memory", needed_for="a model from the Hugging Face hub")
+    try:
+        # The configuration alone first: another model's weights need not be fetched to be refused.
+        folder = Path(hub.snapshot_download(hub_id, allow_patterns=["config.json"]))
+        _checked(hub_id, folder)
+        return Path(hub.snapshot_download(hub_id, allow_patterns=["*.json", "*.safetensors"]))
+    except ConfigError:
+        raise
+    except Exception as error:  # the hub client raises its own, its HTTP library's and OS errors alike
+        reason = str(error).strip().splitlines()
+        raise ConfigError(
+            f"the model {hub_id!r} is not in the local cache and cannot be downloaded: "
+            f"{reason[0] if reason else type(error).__name__}",
+            where=WHERE,
+            next_step=WAYS_ON,
+        ) from error

@@ -1,0 +1,196 @@
+"""Recordings that bring their states: one safetensors file for each request, named by its line.
+
+Written from a model's capture, or put together from the files that a serving engine left. Nothing is held
+but the block in hand; every file and the recording appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inkplex_data.atomic import replacing
+from inkplex_data.corpus.assemble import RECORDING_SUFFIX
+from inkplex_data.corpus.jsontext import numbered_lines, parse_json
+from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
+from inkplex_data.errors import UsageError
+from inkplex_data.grid import STATE_ROWS
+from inkplex_data.memory.capture.capture_plan import ChunkRule
+from inkplex_data.memory.capture.capture_states import capture_states
+from inkplex_data.memory.capture.imported_states import TENSOR, open_states_file, states_error
+from inkplex_data.memory.capture.inkling import Inkling
+from inkplex_data.memory.ownership import Ownership
+
+Progress = Callable[[int, int], None]
+"""Called with the tokens done and to do."""
+
+_NUMBER: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class StatedRecording:
+    """A recording that was written with its states."""
+
+    path: Path
+    recording: str
+    requests: int
+    tokens: int
+    width: int
+
+
+def capture_recording(
+    path: Path,
+    out: Path,
+    model: Inkling,
+    *,
+    chunk_tokens: int = 512,
+    progress: Progress | None = None,
+) -> StatedRecording:
+    """Write `OUT/NAME.recording.jsonl` with the states that `model` computes for the recording `path`.
+
+    The header names the model; its provenance has the model's identity and the chunk rule, on which states
+    can depend. Raises RecordingError as `capture_states` does.
+    """
+    requests = list(read_recording(path))
+    sizes = {request.call: len(request) for request in requests}
+    meter = _Meter(sum(sizes.values()), progress)
+    files: dict[int, Path] = {}
+    chunks = capture_states(requests, model, chunk_tokens=chunk_tokens, source=path.name)
+    for call, group in groupby(chunks, key=lambda chunk: chunk[0]):
+        files[call] = _target(path, out, call)
+        blocks = meter.passing(states for _, _, states in group)
+        write_states_file(files[call], blocks, tokens=sizes[call], width=model.width)
+    provenance = {"capture": {**model.identity.as_dict(), "chunks": ChunkRule(chunk_tokens).as_dict()}}
+    target = _write(path, out, files, model=model.identity.id, provenance=provenance)
+    return _stated(target, requests, model.width)
+
+
+def attach_states(
+    path: Path, folder: Path, out: Path, *, progress: Progress | None = None
+) -> StatedRecording:
+    """Write `OUT/NAME.recording.jsonl` with the states that lie in `folder`, one safetensors file a request.
+
+    The last number in a file's name is that of its request; requests without computed tokens need none.
+    Every file is read and checked: a row triple for each computed token, of one width, all finite; float32
+    is rounded to bfloat16. Raises UsageError where files and requests do not match, RecordingError for a
+    file that does not fit.
+    """
+    requests = list(read_recording(path))
+    Ownership(requests, source=path.name)
+    meter = _Meter(sum(map(len, requests)), progress)
+    found = _files(folder, requests)
+    width = 0
+    files: dict[int, Path] = {}
+    for request in sorted((one for one in requests if len(one)), key=lambda one: one.call):
+        where = f"{path.name}:{request.line}"
+        states = open_states_file(found[request.call], tokens=len(request), where=where)
+        if width and states.width != width:
+            raise states_error(f"has width {states.width}, files before it {width}", states.where)
+        width = states.width
+        files[request.call] = _target(path, out, request.call)
+        blocks = meter.passing(states.blocks())
+        write_states_file(files[request.call], blocks, tokens=states.tokens, width=width)
+    target = _write(path, out, files, model=None, provenance={"states_from": folder.name})
+    return _stated(target, requests, width)
+
+
+def write_states_file(path: Path, blocks: Iterable[NDArray[np.uint16]], *, tokens: int, width: int) -> None:
+    """Write bfloat16 bits, uint16 [k, 3, D] in each block and `tokens` rows in all, as one safetensors file."""
+    shape = [tokens, len(STATE_ROWS), width]
+    header: dict[str, Any] = {
+        TENSOR: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 2 * int(np.prod(shape))]}
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = 0
+    with replacing(path) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for block in blocks:
+            if block.shape[1:] != (len(STATE_ROWS), width):
+                raise ValueError(
+                    f"a block of shape {block.shape} in a file of [n, {len(STATE_ROWS)}, {width}]"
+                )
+            file.write(np.ascontiguousarray(block, "<u2").data)
+            rows += len(block)
+        if rows != tokens:
+            raise ValueError(f"{rows} rows of states for {tokens} tokens")
+
+
+def _files(folder: Path, requests: Sequence[RecordingCall]) -> dict[int, Path]:
+    """Request → its file in `folder`."""
+    found: dict[int, Path] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        numbers = _NUMBER.findall(path.stem)
+        if not numbers:
+            continue
+        other = found.setdefault(int(numbers[-1]), path)
+        if other is not path:
+            raise UsageError(
+                f"{other.name} and {path.name} are both of request {int(numbers[-1])}", where=str(folder)
+            )
+    missing = [request.call for request in requests if len(request) and request.call not in found]
+    if missing:
+        have = (
+            ", ".join(path.name for path in list(found.values())[:3]) or "no safetensors file with a number"
+        )
+        raise UsageError(
+            f"has no states of request {', '.join(map(str, missing[:5]))}{' …' * (len(missing) > 5)}",
+            where=str(folder),
+            next_step=f"name each file after its request, like call-{missing[0]}.safetensors; there is {have}",
+        )
+    return found
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".jsonl").removesuffix(".recording")
+
+
+def _target(path: Path, out: Path, call: int) -> Path:
+    return out / f"{_name(path)}.states" / f"{call:06d}.safetensors"
+
+
+def _write(
+    path: Path, out: Path, files: Mapping[int, Path], *, model: str | None, provenance: Mapping[str, Any]
+) -> Path:
+    """Copy the recording line by line, each request with the file of its states."""
+    target = out / f"{_name(path)}{RECORDING_SUFFIX}"
+    out.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as file:
+        for number, line in enumerate(numbered_lines(path)):
+            data = parse_json(line.data)
+            if number == 0:
+                data |= {"provenance": {**(data.get("provenance") or {}), **provenance}}
+                data |= {} if model is None else {"model": model}
+            elif data["call"] in files:
+                data["states"] = files[data["call"]].relative_to(out).as_posix()
+            file.write(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    return target
+
+
+def _stated(target: Path, requests: Sequence[RecordingCall], width: int) -> StatedRecording:
+    name = read_recording(target).header.recording
+    return StatedRecording(target, name, len(requests), sum(map(len, requests)), width)
+
+
+class _Meter:
+    """Counts rows of states as they pass."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._total, self._progress = total, progress
+        self._done = 0
+
+    def passing(self, blocks: Iterable[NDArray[np.uint16]]) -> Iterator[NDArray[np.uint16]]:
+        for block in blocks:
+            yield block
+            self._done += len(block)
+            if self._progress is not None:
+                self._progress(self._done, self._total)

@@ -1,0 +1,1 @@
+"""One call through the stages: prepared, scanned, encoded."""

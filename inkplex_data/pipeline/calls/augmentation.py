@@ -1,0 +1,207 @@
+"""Augmentation of one call while it is built: what is drawn for it, and what that does to words, text and sidecar."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inkplex_data.audio.activity import STEP_US, LevelMeter, speech_activity
+from inkplex_data.audio.augment_plan import AugmentPlan, plan_augment
+from inkplex_data.audio.turns import units_of_activity
+from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, samples_to_us, seconds_to_us, us_to_seconds
+from inkplex_data.config.recipe import Recipe
+from inkplex_data.corpus.folder import AUDIO_SUFFIXES
+from inkplex_data.corpus.sidecars.sidecar_models import Audio, Channel, Identity, Sidecar, Transform
+from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.errors import ConfigError
+from inkplex_data.grid import NO_INPUT, TAG_FIRST, TAG_LATER, TAG_PAD
+from inkplex_data.pipeline.calls.call_streams import CallStreams
+from inkplex_data.speech.interleave_types import TextStream
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """The changes of one call, and the caller's RMS that its noise is relative to."""
+
+    plan: AugmentPlan
+    caller_rms: float
+    seed: int
+    noise_folder: Path | None
+
+
+def prepare(streams: CallStreams, recipe: Recipe, call_id: str, split: str) -> Augmentation | None:
+    """Listen to both sides once, without encoding, and draw the call's changes; None where it gets none."""
+    config = recipe.augment
+    if config is None or split not in config.splits:
+        return None
+    units, rms = {}, {}
+    for role in ("agent", "caller"):
+        meter, squares = LevelMeter(), 0.0
+        for chunk in meter.watch(streams.open(role)):
+            squares += float(np.square(chunk, dtype=np.float64).sum())
+        units[role] = units_of_activity(speech_activity(meter.levels_db()), STEP_US)
+        rms[role] = (squares / max(streams.scan.samples, 1)) ** 0.5
+    folder = config.noise.folder if config.noise is not None else None
+    plan = plan_augment(
+        config,
+        call_id,
+        samples=streams.scan.samples,
+        agent=units["agent"],
+        caller=units["caller"],
+        noise_files=noise_files(folder) if folder is not None else (),
+    )
+    return Augmentation(plan, rms["caller"], config.seed, None if folder is None else Path(folder))
+
+
+@lru_cache(maxsize=4)
+def noise_files(folder: str) -> tuple[str, ...]:
+    """Names of the audio files in `folder` and below, sorted. Raises ConfigError where there are none."""
+    root = Path(folder)
+    found = sorted(
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*")
+        if path.suffix.lower() in AUDIO_SUFFIXES and path.is_file()
+    )
+    if not found:
+        raise ConfigError(
+            "the folder holds no audio file" if root.is_dir() else "there is no such folder",
+            where=f"augment.noise.folder: {folder}",
+            next_step="name a folder of noise recordings, or null for coloured noise",
+        )
+    return tuple(found)
+
+
+def noise_stamp(recipe: Recipe) -> list[Any] | None:
+    """What identifies the noise recordings of a recipe, for the ledger."""
+    noise = recipe.augment.noise if recipe.augment is not None else None
+    if noise is None or noise.folder is None:
+        return None
+    return list(_file_stamps(noise.folder))
+
+
+@lru_cache(maxsize=4)
+def _file_stamps(folder: str) -> tuple[tuple[str, int], ...]:
+    return tuple((name, (Path(folder) / name).stat().st_size) for name in noise_files(folder))
+
+
+def cut_words(words: Sequence[TimedWord], plan: AugmentPlan, speaker: str) -> tuple[list[TimedWord], int]:
+    """The words that are left where the agent falls silent, and how many ended early or are gone.
+
+    A word that a cut goes through keeps its onset and ends there; one that begins inside a cut is gone.
+    """
+    cuts = [(samples_to_us(start), samples_to_us(end)) for start, end in plan.cuts]
+    kept, touched = [], 0
+    for word in words:
+        hit = next((cut for cut in cuts if word.start_us < cut[1] and word.end_us > cut[0]), None)
+        if word.speaker != speaker or hit is None:
+            kept.append(word)
+            continue
+        touched += 1
+        if word.start_us < hit[0]:
+            kept.append(dataclasses.replace(word, end_us=hit[0], method="cut"))
+    return kept, touched
+
+
+def keeping_text(
+    augmentation: Augmentation, words: Sequence[TimedWord], recipe: Recipe, frames: int
+) -> Augmentation:
+    """The changes without those that would leave the agent without a word to place: a call is not lost to them."""
+    plan, speaker = augmentation.plan, recipe.text.main_speaker
+    delay_us = seconds_to_us(recipe.text.delay_s)
+
+    def places(plan: AugmentPlan) -> bool:
+        late_us = delay_us + plan.text_delay_us
+        kept, _ = cut_words(words, plan, speaker)
+        return any(
+            word.speaker == speaker and word.end_us > late_us and word.start_us - late_us < frames * FRAME_US
+            for word in kept
+        )
+
+    for less in ({}, {"text_delay_us": 0}, {"cuts": ()}):
+        left = dataclasses.replace(plan, **less)
+        if places(left):
+            return dataclasses.replace(augmentation, plan=left)
+    return dataclasses.replace(augmentation, plan=dataclasses.replace(plan, text_delay_us=0, cuts=()))
+
+
+def mask_words(
+    text: TextStream, words: Sequence[TimedWord], plan: AugmentPlan, speaker: str
+) -> tuple[TextStream, int]:
+    """The text stream with a part of the agent's words withheld, and their number.
+
+    Their frames get no input, so they carry no loss either; the EPAD before them stays, since the agent's voice begins.
+    """
+    if not plan.text_mask:
+        return text, 0
+    random = np.random.Generator(np.random.PCG64(plan.text_seed))
+    chosen = random.random(len(words)) < plan.text_mask
+    ids, roles = text.ids.copy(), text.roles.copy()
+    frames, placed = text.word_frames.copy(), text.word_placed.copy()
+    onsets = np.flatnonzero(text.roles == TAG_FIRST)
+    withheld = 0
+    for index, word in enumerate(words):
+        onset = int(text.word_frames[index])
+        if not chosen[index] or word.speaker != speaker or onset < 0:
+            continue
+        after = onsets[np.searchsorted(onsets, onset, side="right") :]
+        end = int(after[0]) if len(after) else len(ids)
+        own = onset + np.flatnonzero(np.isin(text.roles[onset:end], (TAG_FIRST, TAG_LATER)))
+        ids[own], roles[own] = NO_INPUT, TAG_PAD
+        frames[index], placed[index] = -1, 0
+        withheld += 1
+    if not withheld:
+        return text, 0
+    left = dataclasses.replace(text, ids=ids, roles=roles, word_frames=frames, word_placed=placed)
+    return left, withheld
+
+
+def transforms(augmentation: Augmentation) -> list[Transform]:
+    """The changes as the sidecar records them, in the order in which they are made."""
+    plan, seed = augmentation.plan, augmentation.seed
+    made: list[tuple[str, dict[str, Any]]] = []
+    if plan.cuts:
+        made.append(("barge-in", {"channel": "agent", "cuts_s": _spans_s(plan.cuts)}))
+    if plan.gain_db is not None:
+        made.append(("gain", {"channel": "caller", "gain_db": plan.gain_db}))
+    if plan.room is not None:
+        room = plan.room
+        settings = {"reverb_s": room.reverb_s, "direct_db": room.direct_db, "seed": room.seed}
+        made.append(("reverberation", {"channel": "caller", **settings}))
+        delay_s = room.delay_samples / SAMPLE_RATE_HZ
+        made.append(("echo", {"channel": "caller", "of": "agent", "scale": room.echo, "delay_s": delay_s}))
+    if plan.noise is not None and augmentation.caller_rms > 0:
+        noise = dataclasses.asdict(plan.noise)
+        made.append(("noise", {"channel": "caller", **{k: v for k, v in noise.items() if v is not None}}))
+    if plan.silences:
+        made.append(("silence", {"channel": "caller", "spans_s": _spans_s(plan.silences)}))
+    if plan.text_delay_us:
+        made.append(("text-delay", {"delay_s": us_to_seconds(plan.text_delay_us)}))
+    if plan.text_mask:
+        made.append(("text-mask", {"part": plan.text_mask, "seed": plan.text_seed}))
+    return [Transform(name=name, seed=max(seed, 0), settings=settings) for name, settings in made]
+
+
+def _spans_s(spans: Sequence[tuple[int, int]]) -> list[list[float]]:
+    return [[us_to_seconds(samples_to_us(start)), us_to_seconds(samples_to_us(end))] for start, end in spans]
+
+
+def recorded(
+    sidecar: Sidecar | None, call_id: str, made: Sequence[Transform], *, constructed: bool
+) -> Sidecar | None:
+    """The sidecar with what was done added to it; a new one where the call has none. `constructed`: the agent's side
+    is no longer what was recorded."""
+    if not made:
+        return sidecar
+    if sidecar is None:
+        sidecar = Sidecar(schema_="inkplex/sidecar@1", identity=Identity(clip_id=call_id))
+    audio = sidecar.audio or Audio()
+    update: dict[str, Any] = {"transforms": [*audio.transforms, *made]}
+    if constructed:
+        update["agent"] = (audio.agent or Channel()).model_copy(update={"origin": "constructed"})
+    return sidecar.model_copy(update={"audio": audio.model_copy(update=update)})

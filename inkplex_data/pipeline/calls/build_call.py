@@ -1,0 +1,289 @@
+"""One call, from its audio and words to the arrays and tables that a shard takes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from inkplex_data.audio.augment_plan import AugmentPlan
+from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
+from inkplex_data.config.recipe import Recipe
+from inkplex_data.corpus.entry import CallEntry, ChannelSpec
+from inkplex_data.corpus.sidecars.sidecar import Sidecar, frame_mask, read_sidecar
+from inkplex_data.corpus.swap import swapped_sidecar
+from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
+from inkplex_data.memory.tables import VERSIONS
+from inkplex_data.memory.versions import SessionClock, build_versions
+from inkplex_data.pipeline import tools
+from inkplex_data.pipeline.calls.augmentation import (
+    cut_words,
+    keeping_text,
+    mask_words,
+    noise_stamp,
+    prepare,
+    recorded,
+    transforms,
+)
+from inkplex_data.pipeline.calls.call_streams import CallStreams
+from inkplex_data.pipeline.calls.encode import encode
+from inkplex_data.pipeline.calls.part_files import load_part, save_part
+from inkplex_data.pipeline.calls.prepare import ready_call
+from inkplex_data.pipeline.calls.scan_call import KIND as SCANS
+from inkplex_data.pipeline.calls.scan_call import (
+    Scan,
+    call_audio,
+    scanned_conditions,
+    scanned_problems,
+    scanned_words,
+)
+from inkplex_data.pipeline.calls.turn_columns import turn_row
+from inkplex_data.pipeline.ledger import Ledger, stamp
+from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.speech.interleave import TextStream, Word, interleave
+from inkplex_data.store.format import WORDS
+from inkplex_data.store.shard import CallPart, empty
+
+VERSION = 5
+KIND = "calls"
+
+
+@dataclass(frozen=True)
+class MemoryRef:
+    """The tokens of a call's task recording, as the recordings stage left them, and their digest."""
+
+    recording_id: str
+    tokens: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
+class CallJob:
+    """One call to build, with everything that the plan decided about it."""
+
+    entry: CallEntry
+    recipe: Recipe
+    store_root: Path
+    scan: Scan
+    scan_stamp: str
+    call_ix: int
+    family: str
+    split: str
+    prefix_id: str | None
+    wrong_memory_of: str | None
+    memory: MemoryRef | None
+    notes: tuple[Problem, ...] = ()
+    """What the plan has to tell about the call."""
+
+    def stamp(self) -> str:
+        memory = (self.memory.recording_id, self.memory.sha256) if self.memory else None
+        return stamp(
+            VERSION,
+            self.scan_stamp,
+            self.call_ix,
+            self.family,
+            self.split,
+            self.prefix_id,
+            self.wrong_memory_of,
+            memory,
+            [vars(note) for note in self.notes],
+            noise_stamp(self.recipe),
+        )
+
+
+def build_call(job: CallJob) -> int:
+    """Build one call into the ledger; returns its audio's duration in µs.
+
+    Raises CallRefused where the call cannot be built.
+    """
+    ledger = Ledger(job.store_root)
+    if ledger.done(KIND, job.entry.call_id, job.stamp()) is None:
+        part = make_part(job, ledger)
+        with ledger.result(KIND, job.entry.call_id, job.stamp()) as folder:
+            save_part(folder, part)
+    return job.scan.duration_us
+
+
+def read_built(job: CallJob) -> CallPart:
+    """The part that `build_call` left in the ledger."""
+    return load_part(Ledger(job.store_root).folder(KIND, job.entry.call_id))
+
+
+def make_part(job: CallJob, ledger: Ledger) -> CallPart:
+    """All of one call: text stream, loss mask, codes and versions."""
+    recipe, frames = job.recipe, job.scan.frames
+    entry = ready_call(job.entry, recipe, job.store_root).entry
+    scanned = ledger.folder(SCANS, entry.call_id)
+    log = ProblemLog(entry.call_id, strict=recipe.strict)
+    log.extend([*scanned_problems(scanned), *job.notes])
+    words = scanned_words(scanned)
+    sidecar = _sidecar(entry)
+    streams = CallStreams(call_audio(entry), job.scan, recipe)
+    made = streams.transforms()
+    augmentation = prepare(streams, recipe, entry.call_id, job.split)
+    if augmentation is not None:
+        augmentation = keeping_text(augmentation, words, recipe, frames)
+    plan = augmentation.plan if augmentation is not None else AugmentPlan()
+    if augmentation is not None:
+        made += transforms(augmentation)
+    words, cut = cut_words(words, plan, recipe.text.main_speaker)
+    text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
+    # What could be placed, and how dense the text is, does not depend on what is withheld from it.
+    placed = text
+    text, withheld = mask_words(placed, words, plan, recipe.text.main_speaker)
+    if made:
+        log.add("augmented", ", ".join(transform.name for transform in made))
+    if cut or withheld:
+        log.add("augmented-words", f"{cut} words ended early or are gone, {withheld} are withheld")
+    sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts))
+    encoded = encode(streams, recipe, augmentation)
+    versions = empty(VERSIONS)
+    if job.memory is not None and recipe.memory is not None:
+        tokens = pl.read_ipc(job.memory.tokens)
+        clock = SessionClock(entry.recording_starts_at_us, 0, frames)
+        versions = build_versions(tokens, clock, window=recipe.memory.window)
+    agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
+    row = _row(job, placed, sidecar)
+    # What was divided has channels of the ledger's file, not of the corpus's.
+    row |= channel_row(entry) if entry.audio == job.entry.audio else {}
+    row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
+    row["text_conditions"] = _json(scanned_conditions(scanned))
+    return CallPart(
+        row=row,
+        codes=encoded.codes,
+        text=text.ids,
+        role=text.roles,
+        mask=loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+        words=words_table(words, pieces, text),
+        level=encoded.level,
+        versions=versions,
+        problems=log.problems,
+    )
+
+
+def _sidecar(entry: CallEntry) -> Sidecar | None:
+    if entry.sidecar is None:
+        return None
+    sidecar = read_sidecar(entry.sidecar)
+    return swapped_sidecar(sidecar) if entry.swapped else sidecar
+
+
+def text_stream(
+    words: list[TimedWord], frames: int, recipe: Recipe, log: ProblemLog, *, delay_us: int = 0
+) -> tuple[TextStream, list[list[int]]]:
+    """The interleaved text, and each word's piece ids. `delay_us` adds to the recipe's. Losses go to `log`."""
+    options = recipe.text
+    pieces = tools.tokenizer(options.tokenizer).encode_words([word.text for word in words])
+    text = interleave(
+        [
+            Word(ids, word.start_us, word.end_us, word.speaker)
+            for ids, word in zip(pieces, words, strict=True)
+        ],
+        frames,
+        policy=options.policy,
+        overflow=options.overflow,
+        rounding=options.rounding,
+        in_word_padding=options.in_word_padding,
+        delay_us=seconds_to_us(options.delay_s) + delay_us,
+        speaker_tokens=options.speaker_tokens,
+        main_speaker=options.main_speaker,
+    )
+    for drop in text.drops:
+        if drop.reason == "other-speaker":
+            continue  # the caller's words are no loss: only the agent speaks in the text stream
+        word = words[drop.word]
+        log.add(
+            f"text-{drop.reason}",
+            f"{drop.pieces} of {len(pieces[drop.word])} pieces of {word.text!r} at {word.start_us / 1e6:.3f} s were not placed",
+            item=f"word {drop.word}",
+        )
+    if recipe.words.source != "none" and not text.words_placed:
+        log.add("text-all-pad", f"none of {len(words)} words could be placed")
+    return text, pieces
+
+
+def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_words: bool) -> np.ndarray:
+    """uint8 [F]: which modalities of each frame are present and certain. A missing one is not silence."""
+    mask = np.full(scan.frames, MASK_ALL, np.uint8)
+    if sidecar is not None:
+        mask &= frame_mask(sidecar, scan.frames)
+    for bit, samples in ((MASK_AGENT, scan.agent_samples), (MASK_CALLER, scan.caller_samples)):
+        if samples < scan.samples:
+            # The frame in which a shorter file ends is only partly there.
+            mask[samples // FRAME_SAMPLES :] &= np.uint8(MASK_ALL ^ bit)
+    if not has_words:
+        mask &= np.uint8(MASK_ALL ^ MASK_TEXT)
+    mask[text.ids == NO_INPUT] &= np.uint8(MASK_ALL ^ MASK_TEXT)
+    if scan.is_masked:
+        mask &= np.uint8(MASK_CALLER)
+    return mask
+
+
+def words_table(words: list[TimedWord], pieces: list[list[int]], text: TextStream) -> pl.DataFrame:
+    """The words of one call as `format.WORDS` has them, without call_ix."""
+    columns: dict[str, Any] = {
+        "word_ix": list(range(len(words))),
+        "text": [word.text for word in words],
+        "start_us": [word.start_us for word in words],
+        "end_us": [word.end_us for word in words],
+        "speaker": [word.speaker for word in words],
+        "frame": text.word_frames,
+        "pieces": pieces,
+        "placed": text.word_placed,
+        "confidence": [word.confidence for word in words],
+        "method": [word.method for word in words],
+    }
+    return pl.DataFrame(columns, schema={name: dtype for name, dtype in WORDS.items() if name != "call_ix"})
+
+
+def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, Any]:
+    entry, scan = job.entry, job.scan
+    main_losses = [drop for drop in text.drops if drop.reason != "other-speaker"]
+    start_s = (
+        sidecar.targets.response_start_s if sidecar is not None and sidecar.targets is not None else None
+    )
+    response_frame = None if start_s is None else seconds_to_us(start_s) // FRAME_US
+    if response_frame is not None and not 0 <= response_frame < scan.frames:
+        response_frame = None
+    return {
+        "call_id": entry.call_id,
+        "call_ix": job.call_ix,
+        "samples": scan.samples,
+        "recording_id": job.memory.recording_id if job.memory else None,
+        "recording_starts_at_us": entry.recording_starts_at_us if job.memory else None,
+        "prefix_id": job.prefix_id,
+        "wrong_memory_of": job.wrong_memory_of,
+        "split": job.split,
+        "family": job.family,
+        "voice": entry.voice,
+        "role": entry.role,
+        "duration_us": scan.duration_us,
+        "words_dropped": len({drop.word for drop in main_losses if text.word_placed[drop.word] == 0}),
+        "pieces_dropped": sum(drop.pieces for drop in main_losses),
+        "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
+        "response_start_frame": response_frame,
+        "audio_sha256": scan.audio_sha256,
+        "codec": tools.codec(job.recipe.codec.id).identity.id,
+        "source": entry.source,
+        "sidecar": _json(sidecar.model_dump(mode="json", by_alias=True, exclude_none=True))
+        if sidecar
+        else None,
+        "input_sha256": scan.input_sha256,
+    }
+
+
+def channel_row(entry: CallEntry) -> dict[str, int]:
+    """Where both sides lie in the one file that `source` names; empty where it is not one file."""
+    if not isinstance(entry.audio, Path):
+        return {}
+    channels = entry.channels or ChannelSpec(0, 1)
+    return {"agent_channel": channels.agent, "caller_channel": channels.caller}
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)

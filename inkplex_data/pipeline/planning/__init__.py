@@ -1,0 +1,1 @@
+"""What a build will make, decided before anything is encoded. Pure."""

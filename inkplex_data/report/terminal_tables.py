@@ -1,0 +1,160 @@
+"""Tables for the terminal: a store's summary, its calls and problems, and the words of one call."""
+
+from __future__ import annotations
+
+import polars as pl
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from inkplex_data.clock import US_PER_S
+from inkplex_data.report.summary import StoreSummary
+from inkplex_data.report.view import CallView
+from inkplex_data.report.word_table import plain, words_of
+
+QUIET = "bright_black"
+SEVERITY_STYLES = {"error": "bold red", "repair": "yellow", "info": QUIET}
+
+
+def render_summary(summary: StoreSummary) -> RenderableType:
+    """Counts, splits, identities, problems by code."""
+    parts: list[RenderableType] = [_cell(summary.title, "bold"), _counts(summary)]
+    parts += [Text(f"! {plain(warning)}", "bold yellow") for warning in summary.warnings]
+    if summary.splits.height:
+        parts += [Text(), _splits(summary)]
+    parts += [Text(), render_problems(summary)]
+    return Group(*parts)
+
+
+def render_calls(calls: pl.DataFrame, *, limit: int = 50) -> RenderableType:
+    """One line a call: `calls` in the form `format.CALLS`. Says how many lines were left out."""
+    table = _table("call", "split", "family", "#length", "#words", "#PAD", "#dropped", "recording")
+    for row in calls.head(limit).iter_rows(named=True):
+        dropped = row["pieces_dropped"] or 0
+        table.add_row(
+            _cell(row["call_id"], "bold"),
+            _cell(row["split"]),
+            _cell(row["family"]),
+            f"{row['duration_us'] / US_PER_S:.1f} s",
+            f"{row['words']:,}",
+            percent(row["pad_fraction"]),
+            Text(f"{dropped:,}", "yellow" if dropped else QUIET),
+            _cell(row["recording_id"]),
+        )
+    hidden = calls.height - limit
+    return Group(table, Text(f"and {hidden:,} more calls", QUIET)) if hidden > 0 else table
+
+
+def render_problems(summary: StoreSummary) -> RenderableType:
+    """Problems by code, with what each means and what to do about it."""
+    if not summary.problems.height:
+        return Text("No problems.", "green")
+    table = _table("problem", "severity", "#calls", "#count", "what it means, and what to do")
+    for row in summary.problems.iter_rows(named=True):
+        style = SEVERITY_STYLES.get(row["severity"], "default")
+        meaning = Text(row["meaning"] or plain(row["example"] or ""))
+        if row["remedy"]:
+            meaning.append(f" {row['remedy']}", QUIET)
+        table.add_row(
+            _cell(row["code"], style),
+            _cell(row["severity"], style),
+            f"{row['calls']:,}",
+            f"{row['count']:,}",
+            meaning,
+        )
+    return table
+
+
+def render_words(view: CallView, *, limit: int = 200) -> RenderableType:
+    """Every word of the call: when it is said, the frame and pieces it was given, and pieces that found no place."""
+    table = _table("#start", "#end", "speaker", "word", "#frame", "pieces")
+    words = words_of(view)
+    for word in words[:limit]:
+        pieces = Text() if word.is_agent else Text("not the agent's", QUIET)
+        for index, piece in enumerate(word.pieces if word.is_agent else ()):
+            pieces.append("" if index == 0 else " ")
+            pieces.append(piece, "" if index < word.placed else "red strike")
+        speaker = Text("agent", "cyan") if word.is_agent else Text(word.speaker, "yellow")
+        frame = str(word.frame) if word.frame >= 0 else "–"
+        table.add_row(
+            f"{word.start_us / US_PER_S:.2f}",
+            f"{word.end_us / US_PER_S:.2f}",
+            speaker,
+            Text(word.text),
+            frame,
+            pieces,
+        )
+    hidden = len(words) - limit
+    return Group(table, Text(f"and {hidden:,} more words", QUIET)) if hidden > 0 else table
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction as a person reads it."""
+    return "–" if fraction is None else f"{fraction:.1%}"
+
+
+def byte_count(count: int) -> str:
+    """Bytes with a binary unit."""
+    size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:,.0f} {units[0]}" if units[0] == "B" else f"{size:,.1f} {units[0]}"
+
+
+def summary_facts(summary: StoreSummary) -> list[tuple[str, str]]:
+    """The counts as (name, value), in reading order; the page and the terminal show the same."""
+    facts = [
+        ("calls", f"{summary.calls:,}" + (f", {summary.refused:,} refused" if summary.refused else "")),
+        ("audio", f"{summary.hours:,.3f} h in {summary.frames:,} frames"),
+        ("families", f"{summary.families:,}"),
+        ("recordings", f"{summary.recordings:,} with {summary.tokens:,} tokens"),
+        ("prefixes", f"{summary.prefixes:,}"),
+        ("text stream", f"{percent(summary.pad_fraction)} PAD and EPAD"),
+        ("words", f"{summary.words:,}"),
+        ("dropped", f"{summary.words_dropped:,} words, and {summary.pieces_dropped:,} pieces of others"),
+    ]
+    if summary.bytes_by_part:
+        parts = ", ".join(f"{name} {byte_count(size)}" for name, size in summary.bytes_by_part.items())
+        facts.append(("on disk", f"{byte_count(sum(summary.bytes_by_part.values()))} ({parts})"))
+    return facts + list(summary.facts.items())
+
+
+def _counts(summary: StoreSummary) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style=QUIET, no_wrap=True)
+    grid.add_column()
+    for name, value in summary_facts(summary):
+        grid.add_row(Text(name), _cell(value))
+    return grid
+
+
+def _splits(summary: StoreSummary) -> Table:
+    table = _table("split", "#calls", "#families", "#hours", "#with memory")
+    for row in summary.splits.iter_rows(named=True):
+        table.add_row(
+            _cell(row["split"]),
+            f"{row['calls']:,}",
+            f"{row['families']:,}",
+            f"{row['hours']:,.3f}",
+            f"{row['with_memory']:,}",
+        )
+    return table
+
+
+def _cell(text: str | None, style: str = "") -> Text:
+    """Text of the user's own: never read as markup."""
+    return Text("–", QUIET) if text is None else Text(plain(text), style)
+
+
+def _table(*columns: str) -> Table:
+    """A table without side borders; names with # are numbers, to the right."""
+    table = Table(
+        box=box.SIMPLE_HEAD, header_style=QUIET, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0)
+    )
+    for name in columns:
+        number = name.startswith("#")
+        table.add_column(
+            name.removeprefix("#"), justify="right" if number else "left", no_wrap=number, overflow="fold"
+        )
+    return table

@@ -1,0 +1,116 @@
+"""A one-channel recording to a stereo file, its turns and a sidecar that says how they were made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from inkplex_data.atomic import replacing
+from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.files.write_audio import write_wav
+from inkplex_data.audio.resample import resample
+from inkplex_data.clock import us_to_seconds
+from inkplex_data.speech.diarize.diarizer import RATE_HZ, Diarizer
+from inkplex_data.speech.diarize.rttm import SpeakerTurn, read_rttm, write_rttm
+from inkplex_data.speech.diarize.streams import Inactive, TwoStreams, main_speaker, two_streams
+
+
+@dataclass(frozen=True)
+class Divided:
+    """The files that `divide` wrote, and what it found."""
+
+    audio: Path
+    rttm: Path
+    sidecar: Path
+    turns: list[SpeakerTurn]
+    streams: TwoStreams
+    samples: int
+    sample_rate_hz: int
+
+
+def divide(
+    ref: ChannelRef,
+    out: Path,
+    *,
+    diarizer: Diarizer | None,
+    rttm: Path | None = None,
+    only_named: bool = False,
+    call_id: str,
+    main: str = "most",
+    inactive: Inactive = "zero",
+    seed: int = 0,
+) -> Divided:
+    """Write `out`.wav (left agent, right caller; float, at the recording's own rate), `out`.rttm, `out`.sidecar.json.
+
+    The turns come from `rttm` where given (the recording named like the audio file, and with `only_named` no other),
+    else from `diarizer`. Overlap carries no audio loss, since one stream
+    then holds both voices and the other neither. The number of samples stays as it is.
+    Raises CallRefused: what decoding raises, and speakers-not-found.
+    """
+    samples, rate_hz = read_channel(ref)
+    if rttm is not None:
+        turns, name = read_rttm(rttm, ref.path.stem, only=only_named), "rttm"
+    else:
+        assert diarizer is not None
+        turns, name = diarizer.turns(resample(samples, rate_hz, RATE_HZ)), diarizer.name
+    chosen = main_speaker(turns, main, seed=seed, key=call_id)
+    streams = two_streams(samples, rate_hz, turns, chosen, inactive=inactive, seed=seed)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    audio = out.with_name(f"{out.name}.wav")
+    labels = out.with_name(f"{out.name}.rttm")
+    sidecar = out.with_name(f"{out.name}.sidecar.json")
+    write_wav(audio, np.stack([streams.agent, streams.caller]).astype(np.float32), rate_hz, subtype="FLOAT")
+    write_rttm(labels, turns, call_id)
+    settings: dict[str, Any] = {
+        "diarizer": name,
+        "main": main,
+        "main_speaker": chosen,
+        "inactive": inactive,
+        "seed": seed,
+        "overlap_s": [[us_to_seconds(int(a)), us_to_seconds(int(b))] for a, b in streams.overlap],
+    }
+    document = sidecar_document(call_id, audio, len(samples), rate_hz, settings)
+    document["masks"] = {
+        "excluded": [
+            {"start_s": start, "end_s": end, "modality": role, "reason": "uncertain"}
+            for role in ("agent", "caller")
+            for start, end in settings["overlap_s"]
+        ]
+    }
+    with replacing(sidecar) as file:
+        file.write(json.dumps(document, ensure_ascii=False, indent=1).encode())
+    return Divided(audio, labels, sidecar, turns, streams, len(samples), rate_hz)
+
+
+def read_channel(ref: ChannelRef) -> tuple[npt.NDArray[np.float32], int]:
+    """float32 [n] at the file's own rate, and that rate. Raises CallRefused."""
+    source = ref.open()
+    blocks = [block[ref.channel_index] for block in source.blocks()]
+    return np.concatenate([np.zeros(0, np.float32), *blocks]), source.sample_rate_hz
+
+
+def sidecar_document(
+    call_id: str, audio: Path, samples: int, rate_hz: int, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """An `inkplex/sidecar@1` whose two channels are constructed."""
+    with audio.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "schema": "inkplex/sidecar@1",
+        "identity": {"clip_id": call_id},
+        "audio": {
+            "path": audio.name,
+            "sha256": digest,
+            "sample_rate_hz": rate_hz,
+            "samples": samples,
+            "agent": {"index": 0, "origin": "constructed"},
+            "caller": {"index": 1, "origin": "constructed"},
+            "transforms": [{"name": "diarize", "settings": settings}],
+        },
+    }

@@ -1,0 +1,292 @@
+"""Direct reads of a states array: every inner chunk goes from the file into the caller's buffer, once,
+and its CRC32C is checked there. Nothing that is missing or damaged ever reads as zeros.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from crc32c import crc32c
+
+from inkplex_data.errors import StoreCorruptError, UsageError
+from inkplex_data.store.arrays.states_geometry import (
+    MISSING,
+    ChunkRead,
+    StatesGeometry,
+    plan_reads,
+    shard_key,
+)
+from inkplex_data.store.arrays.zarr_metadata import CRC_BYTES, parse_array
+from inkplex_data.store.files import RESTORE, Files, LocalFiles
+
+REMOTE_CHUNKS = 8
+"""Inner chunks fetched together from a remote store: 12 MB at the full width."""
+
+
+class _OpenFile:
+    """A file that closes when nobody holds it any more: not while another thread reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        return self._handle
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            os.close(self._handle)
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """`index`: the footer, uint64 [chunks, 2] of offset and size. `file`: None in a remote store."""
+
+    index: np.ndarray
+    file: _OpenFile | None
+
+
+class StatesReader:
+    """Random access to rows of one states array; safe to share between threads, cheap to pickle.
+
+    Local arrays are read by `preadv` straight into the output; remote ones by ranges of the shard objects.
+    """
+
+    def __init__(self, path: Path | str, *, files: Files | None = None) -> None:
+        """`path` is the array's folder, or with `files` its key there.
+
+        Raises StoreCorruptError if the array's metadata is missing or is not of this format.
+        """
+        if files is None:
+            files, path = LocalFiles(Path(path)), ""
+        self._files = files
+        self._key = f"{path}/" if path else ""
+        self.where = files.describe(str(path)) if path else files.root
+        document = files.read(f"{self._key}zarr.json")
+        if document is None:
+            raise StoreCorruptError("the array's zarr.json is missing", where=self.where, next_step=RESTORE)
+        meta = parse_array(document, where=files.describe(f"{self._key}zarr.json"))
+        if meta.inner is None or len(meta.shape) != 3:
+            raise StoreCorruptError("this array is not a states array", where=self.where)
+        self.attributes = meta.attributes
+        self.geometry = StatesGeometry.of(meta)
+        self._lock = threading.Lock()
+        self._shards: dict[int, _Shard] = {}
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(N, R, D)."""
+        return self.geometry.rows, self.geometry.states, self.geometry.width
+
+    def __len__(self) -> int:
+        return self.geometry.rows
+
+    def read_rows(self, start: int, stop: int, out: Any = None) -> np.ndarray:
+        """Rows [start, stop) as uint16 [stop − start, R, D], every chunk verified.
+
+        `out` receives them if given: a writable C-contiguous buffer of exactly their size, such as a
+        numpy array, a (pinned) CPU tensor of a 2-byte dtype, or a bytearray; the result is a view of it.
+        Only the inner chunks at a ragged start or end go through a buffer of one chunk.
+
+        Raises StoreCorruptError for a damaged, missing or truncated chunk or shard, UsageError for a
+        range outside the array or a buffer that does not fit.
+        """
+        geometry = self.geometry
+        if not 0 <= start <= stop <= geometry.rows:
+            raise UsageError(f"rows {start} to {stop} are not within the {geometry.rows} of this array")
+        for shard in range(start // geometry.shard_rows, -(-stop // geometry.shard_rows)):
+            self._shard(shard)  # bounds what zarr.json claims by real files before memory is taken
+        rows = (stop - start, geometry.states, geometry.width)
+        target = np.empty(rows, np.uint16) if out is None else _as_output(out, rows)
+        if start == stop:
+            return target
+        reads = list(plan_reads(start, stop, geometry))
+        flat = target.reshape(stop - start, -1).view(np.uint8)
+        if self._files.path(self._key or ".") is None:
+            self._read_remote(reads, flat)
+        else:
+            self._read_local(reads, flat)
+        return target
+
+    def check(self) -> Iterator[StoreCorruptError]:
+        """Read every chunk of every shard with memory for one; yield what is wrong with each."""
+        geometry = self.geometry
+        scratch = np.empty((geometry.inner_rows, geometry.states, geometry.width), np.uint16)
+        for shard in range(geometry.shards):
+            try:
+                self._shard(shard)
+            except StoreCorruptError as error:
+                yield error
+                continue
+            first = shard * geometry.shard_rows
+            for start in range(first, min(first + geometry.shard_rows, geometry.rows), geometry.inner_rows):
+                stop = min(start + geometry.inner_rows, geometry.rows)
+                try:
+                    self.read_rows(start, stop, scratch[: stop - start])
+                except StoreCorruptError as error:
+                    yield error
+
+    def close(self) -> None:
+        """Close the shard files, once reads that are under way are done; a later read opens them again."""
+        with self._lock:
+            self._shards.clear()
+
+    def __enter__(self) -> StatesReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_reopen, (self._files.root, self._key))
+
+    def _read_local(self, reads: Sequence[ChunkRead], flat: np.ndarray) -> None:
+        scratch: np.ndarray | None = None
+        size = self.geometry.chunk_bytes
+        stored_crc = bytearray(CRC_BYTES)
+        shards = {number: self._shard(number) for number in dict.fromkeys(read.shard for read in reads)}
+        for read in reads:
+            shard = shards[read.shard]
+            assert shard.file is not None
+            whole = read.stop - read.first == self.geometry.inner_rows
+            rows = flat[read.out : read.out + read.stop - read.first]
+            if whole:
+                buffer = rows.reshape(-1)
+            else:
+                scratch = buffer = np.empty(size, np.uint8) if scratch is None else scratch
+            offset = int(shard.index[read.chunk, 0])
+            got = os.preadv(shard.file.fileno(), [buffer, stored_crc], offset)  # type: ignore[list-item]
+            if got != size + CRC_BYTES:
+                raise self._damage(read, f"is truncated: {got:,} of {size + CRC_BYTES:,} bytes")
+            if crc32c(buffer) != int.from_bytes(stored_crc, "little"):
+                raise self._damage(read, "has a wrong checksum: its bytes changed after they were written")
+            if not whole:
+                rows[:] = buffer.reshape(self.geometry.inner_rows, -1)[read.first : read.stop]
+
+    def _read_remote(self, reads: Sequence[ChunkRead], flat: np.ndarray) -> None:
+        size = self.geometry.chunk_bytes
+        for shard in dict.fromkeys(read.shard for read in reads):
+            index = self._shard(shard).index
+            own = [read for read in reads if read.shard == shard]
+            for group in (own[i : i + REMOTE_CHUNKS] for i in range(0, len(own), REMOTE_CHUNKS)):
+                starts = [int(index[read.chunk, 0]) for read in group]
+                ranges = [(start, start + size + CRC_BYTES) for start in starts]
+                parts = self._files.read_ranges(self._key + shard_key(shard), ranges)
+                for read, part in zip(group, parts, strict=True):
+                    if len(part) != size + CRC_BYTES:
+                        raise self._damage(read, f"is truncated: {len(part):,} of {size + CRC_BYTES:,} bytes")
+                    data = memoryview(part)[:size]
+                    if crc32c(data) != int.from_bytes(part[size:], "little"):
+                        raise self._damage(
+                            read, "has a wrong checksum: its bytes changed after they were written"
+                        )
+                    chunk = np.frombuffer(data, np.uint8).reshape(self.geometry.inner_rows, -1)
+                    flat[read.out : read.out + read.stop - read.first] = chunk[read.first : read.stop]
+
+    def _shard(self, number: int) -> _Shard:
+        """The shard's footer, read and checked once, and its open file."""
+        shard = self._shards.get(number)
+        if shard is None:
+            with self._lock:
+                shard = self._shards.get(number)
+                if shard is None:
+                    shard = self._shards[number] = self._load_shard(number)
+        return shard
+
+    def _load_shard(self, shard: int) -> _Shard:
+        geometry, key = self.geometry, self._key + shard_key(shard)
+        where = self._files.describe(key)
+        size = self._files.size_bytes(key)
+        if size is None:
+            raise StoreCorruptError(
+                f"shard file of states rows {shard * geometry.shard_rows:,} and up is missing",
+                where=where,
+                next_step=RESTORE,
+            )
+        full = geometry.shard_bytes(shard)
+        truncated = StoreCorruptError(
+            f"shard file is truncated: it has {size:,} of {full:,} bytes", where=where, next_step=RESTORE
+        )
+        if size < geometry.index_bytes:
+            raise truncated
+        [footer] = self._files.read_ranges(key, [(size - geometry.index_bytes, size)])
+        if crc32c(footer[:-CRC_BYTES]) != int.from_bytes(footer[-CRC_BYTES:], "little"):
+            if size < full:
+                raise truncated
+            raise StoreCorruptError(
+                "the shard's index has a wrong checksum: its bytes changed after they were written",
+                where=where,
+                next_step=RESTORE,
+            )
+        index = np.frombuffer(footer[:-CRC_BYTES], "<u8").reshape(-1, 2)
+        self._check_index(index, shard, size - geometry.index_bytes, where)
+        path = self._files.path(key)
+        return _Shard(index, None if path is None else _OpenFile(path))
+
+    def _check_index(self, index: np.ndarray, shard: int, data_bytes: int, where: str) -> None:
+        """Every chunk that holds rows is there, has the one possible size, and lies before the footer."""
+        stored = self.geometry.chunk_bytes + CRC_BYTES
+        for chunk in range(self.geometry.chunks_in(shard)):
+            offset, size = int(index[chunk, 0]), int(index[chunk, 1])
+            row = shard * self.geometry.shard_rows + chunk * self.geometry.inner_rows
+            if offset == MISSING and size == MISSING:
+                raise StoreCorruptError(
+                    f"inner chunk {chunk} (states rows {row:,} and up) is missing from the shard's index",
+                    where=where,
+                    next_step=RESTORE,
+                )
+            if size != stored or offset + size > data_bytes:
+                raise StoreCorruptError(
+                    f"inner chunk {chunk} claims bytes {offset:,} to {offset + size:,} of {data_bytes:,}, "
+                    f"and should have {stored:,}",
+                    where=where,
+                    next_step=RESTORE,
+                )
+
+    def _damage(self, read: ChunkRead, what: str) -> StoreCorruptError:
+        first = read.shard * self.geometry.shard_rows + read.chunk * self.geometry.inner_rows
+        last = min(first + self.geometry.inner_rows, self.geometry.rows) - 1
+        return StoreCorruptError(
+            f"inner chunk {read.chunk} (states rows {first:,} to {last:,}) {what}",
+            where=self._files.describe(self._key + shard_key(read.shard)),
+            next_step=RESTORE,
+        )
+
+
+def open_states(files: Files, key: str) -> StatesReader:
+    """The states array at `key` of a store."""
+    return StatesReader(key, files=files)
+
+
+def _reopen(root: str, key: str) -> StatesReader:
+    from inkplex_data.store.files import open_files
+
+    return StatesReader(key.rstrip("/"), files=open_files(root)) if key else StatesReader(root)
+
+
+def _as_output(out: Any, shape: tuple[int, int, int]) -> np.ndarray:
+    """`out` as a writable uint16 array of `shape` that shares its memory. Raises UsageError."""
+    if hasattr(out, "data_ptr"):  # a tensor, so torch is loaded already
+        import torch
+
+        if out.device.type != "cpu" or not out.is_contiguous() or out.element_size() != 2:
+            raise UsageError("a tensor to read into must be contiguous, 2-byte and in CPU memory")
+        out = out.detach().view(torch.int16).numpy()
+    try:
+        view = memoryview(out)
+    except TypeError as error:
+        raise UsageError(f"cannot read into this buffer: {error}") from error
+    if view.readonly or not view.c_contiguous or view.nbytes != shape[0] * shape[1] * shape[2] * 2:
+        raise UsageError(
+            f"cannot read rows of shape {shape} into a buffer of {view.nbytes:,} bytes "
+            f"(read-only: {view.readonly}, C-contiguous: {view.c_contiguous})",
+            next_step="Give a writable, C-contiguous buffer of exactly that many 2-byte values.",
+        )
+    if not view.nbytes:
+        return np.empty(shape, np.uint16)
+    return np.frombuffer(view.cast("B"), np.uint16).reshape(shape)

@@ -1,0 +1,1 @@
+"""What a trained model scores and says on calls of a store."""

@@ -1,0 +1,129 @@
+"""Evaluation of a checkpoint on a split: teacher-forced losses with no, own and wrong memory, and twins.
+
+OUT/scores.parquet   OUT/summary.parquet   OUT/twins.parquet   OUT/evaluation.json
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from inkplex_data.atomic import replacing
+from inkplex_data.errors import UsageError
+from inkplex_data.store.reader import Store
+from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
+from inkplex_data.trainer.evaluate.generate import summarise_generations
+from inkplex_data.trainer.evaluate.scores import MEMORIES, summarise, summary_text
+from inkplex_data.trainer.evaluate.scoring import scorable, score_calls
+from inkplex_data.trainer.evaluate.twin_scores import score_twins, summarise_twins, twin_pairs
+from inkplex_data.trainer.run.run_files import TrainedModel
+
+SCHEMA = "inkplex/evaluation@1"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """scores: `scores.SCORES`; summary: `scores.SUMMARY`; twins: `twin_scores.TWIN_SCORES`, and their summary."""
+
+    scores: pl.DataFrame
+    summary: pl.DataFrame
+    twins: pl.DataFrame
+    twin_summary: dict[str, Any]
+
+    def text(self) -> str:
+        """The tables for a terminal."""
+        lines = [summary_text(self.summary)]
+        lines.append("lower bounds are one-sided 95%, from a paired bootstrap over families")
+        if self.twins.height:
+            found = self.twin_summary
+            bound = "unknown" if found["gain_lower"] is None else f"{found['gain_lower']:+.4f}"
+            lines.append(
+                f"{found['pairs']} pairs of twins: {found['right']:.0%} right; first pieces are "
+                f"{found['gain']:+.4f} nats likelier with their own memory (lower bound {bound})"
+            )
+        if self.twin_summary["left_out"]:
+            lines.append(
+                f"{self.twin_summary['left_out']} pairs of twins are left out: longer than the model's context, or "
+                "without a first piece after the fork"
+            )
+        return "\n".join(lines)
+
+
+def evaluate(
+    trained: TrainedModel,
+    store: Store,
+    *,
+    split: str = "validation",
+    calls: Sequence[str] | None = None,
+    memories: Sequence[str] = MEMORIES,
+    twins: bool = True,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    workers: int = 1,
+    advance: Callable[[], None] | None = None,
+) -> Evaluation:
+    """Score every call of a split, or `calls` of it, and its twins.
+
+    Raises UsageError for calls that are not in the split, and where none can be scored.
+    """
+    if calls is not None and (lacking := sorted(set(calls) - set(scorable(store, split, "none")))):
+        raise UsageError(
+            f"{len(lacking)} calls are not in split {split!r}: {', '.join(map(repr, lacking[:5]))}",
+            where=store.root,
+        )
+    if not any(scorable(store, split, memory, calls) for memory in memories):
+        raise UsageError(
+            f"no call of split {split!r} can be scored with {' or '.join(memories)} memory",
+            where=store.root,
+            next_step="own memory needs a recording with states; wrong memory also a partner, which validation "
+            "and test calls have",
+        )
+    scores = score_calls(
+        trained.model,
+        store,
+        split=split,
+        calls=calls,
+        memories=memories,
+        window_frames=trained.recipe.data.window_frames,
+        workers=workers,
+        advance=advance,
+    )
+    among = calls if twins else ()
+    pairs = score_twins(trained.model, store, split=split, calls=among)
+    left_out = twin_pairs(store, split, among).height - pairs.height
+    return Evaluation(
+        scores=scores,
+        summary=summarise(scores, resamples=resamples, seed=seed),
+        twins=pairs,
+        twin_summary=summarise_twins(pairs, left_out=left_out, resamples=resamples, seed=seed),
+    )
+
+
+def write_evaluation(
+    out: Path, found: Evaluation, *, about: dict[str, Any], generations: pl.DataFrame | None = None
+) -> dict[str, Any]:
+    """Write tables as Parquet and everything small as JSON, which is returned. `about`: what was evaluated, as
+    JSON values."""
+    out.mkdir(parents=True, exist_ok=True)
+    tables = {"scores": found.scores, "summary": found.summary, "twins": found.twins}
+    if generations is not None:
+        tables["generations"] = generations
+    for name, table in tables.items():
+        with replacing(out / f"{name}.parquet") as file:
+            table.write_parquet(file)
+    body = {
+        "schema": SCHEMA,
+        **about,
+        "summary": found.summary.to_dicts(),
+        "twins": found.twin_summary,
+    }
+    if generations is not None:
+        body["generations"] = summarise_generations(generations)
+    with replacing(out / "evaluation.json") as file:
+        file.write((json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode())
+    return body

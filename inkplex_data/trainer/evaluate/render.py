@@ -1,0 +1,148 @@
+"""Generated calls as files: stereo WAV, agent left and caller right, and a JSON of what was said when."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inkplex_data.atomic import replacing
+from inkplex_data.audio.files.write_audio import write_wav
+from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, us_to_seconds
+from inkplex_data.errors import ConfigError
+from inkplex_data.grid import AUDIO_CARD
+from inkplex_data.speech.codec import load_codec
+from inkplex_data.speech.prefix import SILENCE_CODES, codec_is_released, silence_chunks
+from inkplex_data.trainer.evaluate.replay import Replayed, ReplayOptions
+from inkplex_data.trainer.evaluate.said_words import SpokenWord, spoken_words
+
+if TYPE_CHECKING:
+    from inkplex_data.speech.codec import MimiCodec
+    from inkplex_data.store.reader import Store
+
+SCHEMA = "inkplex/generation@1"
+AGENT_LABEL = "SPEAKER_MAIN"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a generation came from, for its JSON: ids of the checkpoint, and whether parts are untrained."""
+
+    checkpoint_id: str | None
+    revision_id: str | None
+    update: int | None
+    model: str
+    untrained_model: bool
+    codec: str
+    untrained_codec: bool
+    store: str
+
+
+def store_codec(store: Store, spec: str | None = None, *, device: str = "cpu") -> MimiCodec:
+    """The codec that made a store's codes. `spec` says where its weights are now; the store's id by default.
+
+    Raises ConfigError for weights that are not the store's.
+    """
+    identity = store.description["codec"]
+    codec = load_codec(spec or str(identity["id"]), device=device)
+    if codec.identity.sha256 != identity["sha256"]:
+        raise ConfigError(
+            f"the codec {codec.identity.id} is not the one that the store was built with, {identity['id']}",
+            where=store.root,
+            next_step="give the weights of the build with --codec",
+        )
+    return codec
+
+
+def silence_codes(codec: MimiCodec, frames: int) -> NDArray[np.uint16]:
+    """Codes [frames, 8] of silence, as a prefix has them: fixed with the released weights, else encoded."""
+    if not codec.identity.untrained and codec_is_released(codec.encode):
+        return np.tile(np.array(SILENCE_CODES, np.uint16), (frames, 1))
+    return codec.encode(silence_chunks(frames))
+
+
+def words_of(replayed: Replayed, pieces: list[str]) -> list[SpokenWord]:
+    """All words of a replay's text stream, forced ones included; frames count from the recording's start."""
+    return spoken_words(replayed.text.tolist(), pieces, first_frame=replayed.plan.first)
+
+
+def generation_json(
+    call_id: str,
+    memory: str,
+    replayed: Replayed,
+    pieces: list[str],
+    *,
+    options: ReplayOptions,
+    provenance: Provenance,
+) -> dict[str, Any]:
+    """What a generation's JSON holds. `alignments` is in the layout of Moshi fine-tuning, relative to the WAV;
+    `words` are on the recording's clock, in seconds. A word lasts from its first piece's frame to the end of
+    its last one's."""
+    plan, words = replayed.plan, words_of(replayed, pieces)
+    said = [word for word in words if word.start >= plan.free]
+    begins_us = plan.first * FRAME_US
+    return {
+        "schema": SCHEMA,
+        "call_id": call_id,
+        "memory": memory,
+        "text": " ".join(word.text for word in said),
+        "words": [
+            {
+                "text": word.text,
+                "start_s": us_to_seconds(word.start_us),
+                "end_s": us_to_seconds(word.end_us),
+                "generated": word.start >= plan.free,
+            }
+            for word in words
+        ],
+        "alignments": [
+            [
+                word.text,
+                [us_to_seconds(word.start_us - begins_us), us_to_seconds(word.end_us - begins_us)],
+                AGENT_LABEL,
+            ]
+            for word in words
+        ],
+        "starts_s": us_to_seconds(begins_us),
+        "free_from_s": us_to_seconds(plan.free * FRAME_US),
+        "ends_s": us_to_seconds(plan.stop * FRAME_US),
+        "text_ids": replayed.text[plan.free - plan.first :].tolist(),
+        "options": asdict(options),
+        **asdict(provenance),
+    }
+
+
+def decode_stereo(codec: MimiCodec, replayed: Replayed) -> NDArray[np.float32]:
+    """float32 [2, samples] at 24 kHz, agent then caller. Ids that are no codes are decoded as 0."""
+    sides = (replayed.agent, replayed.caller)
+    return np.stack([codec.decode(np.where((side < 0) | (side >= AUDIO_CARD), 0, side)) for side in sides])
+
+
+def write_generation(
+    folder: Path, name: str, document: Mapping[str, Any], audio: NDArray[np.float32] | None
+) -> list[Path]:
+    """`NAME.json` and, with audio, `NAME.wav` in `folder`; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    if audio is not None:
+        written.append(folder / f"{name}.wav")
+        write_wav(written[-1], np.clip(audio, -1, 1), SAMPLE_RATE_HZ)
+    written.append(folder / f"{name}.json")
+    with replacing(written[-1]) as file:
+        file.write((json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
+    return written
+
+
+def folder_name(call_id: str) -> str:
+    """A folder name for a call: its id where that is plain, else its plain part and a digest of all of it."""
+    if re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", call_id):
+        return call_id
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", call_id).strip("-")[:60] or "call"
+    return f"{plain}-{hashlib.sha256(call_id.encode()).hexdigest()[:12]}"

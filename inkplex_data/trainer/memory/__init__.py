@@ -1,0 +1,1 @@
+"""The memory writer and its readers, and how they attach to the speech model."""

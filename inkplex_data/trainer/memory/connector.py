@@ -1,0 +1,236 @@
+"""Attaching memory to PersonaPlex: a writer, four readers, and the blocks that they follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from inkplex_data.errors import ConfigError
+from inkplex_data.grid import PLAN_LIMIT
+from inkplex_data.memory.plan import plan_chunks
+from inkplex_data.trainer.memory.visibility import AttentionBackend
+from inkplex_data.trainer.memory.writer_and_readers import ChunkPlan, MemoryReader, MemoryWriter, SlotSource
+from inkplex_data.trainer.model.personaplex import LMOutput, PersonaPlexConfig, PersonaPlexLM
+from inkplex_data.trainer.model.temporal import BlockHook
+
+READERS = 4
+
+
+def reader_blocks(layers: int) -> tuple[int, ...]:
+    """Zero-based blocks that the four readers follow: L·k/4 − 1, k = 1 … 4 (7, 15, 23, 31 of 32).
+
+    Raises ConfigError where the number of blocks is not a multiple of four.
+    """
+    if layers < READERS or layers % READERS:
+        raise ConfigError(f"four readers need a multiple of four temporal blocks, got {layers}")
+    return tuple(layers * k // READERS - 1 for k in range(1, READERS + 1))
+
+
+@dataclass(frozen=True)
+class CallMemory:
+    """The memory of one call on one device.
+
+    states: [N, S, D], any float type. text_features: [N, E]. kind: integers [N]. Versions, integers [V]: row
+    (their token), start, end (half-open steps, prefix included), recency, age; whole: bool [V].
+    """
+
+    states: Tensor
+    text_features: Tensor
+    kind: Tensor
+    row: Tensor
+    start: Tensor
+    end: Tensor
+    recency: Tensor
+    age: Tensor
+    whole: Tensor
+
+    @property
+    def tokens(self) -> int:
+        return len(self.kind)
+
+    @property
+    def versions(self) -> int:
+        return len(self.row)
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> CallMemory:
+        """The same memory on another device."""
+        return CallMemory(
+            **{
+                item.name: cast(Tensor, getattr(self, item.name)).to(device, non_blocking=non_blocking)
+                for item in fields(self)
+            }
+        )
+
+    def plan(self, steps: int, limit: int = PLAN_LIMIT) -> ChunkPlan:
+        """The chunk plan of this call, int64 [chunks, 3]; waits for the device that holds the versions."""
+        return plan_chunks(self.start.cpu().numpy(), self.end.cpu().numpy(), steps=steps, limit=limit)
+
+
+@dataclass
+class ReadStrength:
+    """How much the readers add: sums over real steps of residual norms and native-state norms, [4] each.
+
+    Their ratio is `read_strength` (seeds/000, section 6). Sums of several calls and ranks add up.
+    """
+
+    residual: Tensor
+    native: Tensor
+
+    def ratio(self) -> list[float]:
+        """Mean residual norm over mean native norm for each reader; 0 before any step."""
+        return (self.residual / self.native.clamp(min=torch.finfo(torch.float64).tiny)).tolist()
+
+
+class MemoryReaders(nn.Module):
+    """One writer and four readers: everything that Stage 1 trains.
+
+    heads: attention heads of a reader, W / 128 for the released model.
+    """
+
+    def __init__(
+        self,
+        *,
+        layers: int = 32,
+        native_width: int = 4096,
+        heads: int = 32,
+        slot_width: int = 1024,
+        state_rows: int = 3,
+        state_width: int = 4096,
+        text_width: int = 4096,
+    ) -> None:
+        super().__init__()
+        self.blocks = reader_blocks(layers)
+        self.writer = MemoryWriter(state_rows, state_width, text_width, slot_width)
+        self.readers = nn.ModuleList(MemoryReader(native_width, slot_width, heads) for _ in self.blocks)
+
+    @classmethod
+    def for_model(
+        cls,
+        config: PersonaPlexConfig,
+        *,
+        state_width: int = 4096,
+        slot_width: int = 1024,
+        state_rows: int = 3,
+    ) -> MemoryReaders:
+        """Readers that fit a PersonaPlex configuration; lexical features come from its text embedding."""
+        return cls(
+            layers=config.layers,
+            native_width=config.dim,
+            heads=config.heads,
+            slot_width=slot_width,
+            state_rows=state_rows,
+            state_width=state_width,
+            text_width=config.dim,
+        )
+
+    def slots_of(self, memory: CallMemory) -> SlotSource:
+        """Write the call's tokens; returns what turns version indices int64 [n] into slots [n, M]."""
+        tokens = self.writer.write_tokens(memory.states, memory.text_features, memory.kind)
+
+        def slots(columns: Tensor) -> Tensor:
+            return self.writer.write_versions(
+                tokens,
+                memory.row[columns],
+                memory.recency[columns],
+                memory.age[columns],
+                memory.whole[columns],
+            )
+
+        return slots
+
+    def attach(
+        self,
+        memory: CallMemory,
+        *,
+        chunks: ChunkPlan | None = None,
+        limit: int = PLAN_LIMIT,
+        frames: int | None = None,
+        backend: AttentionBackend = "auto",
+    ) -> Attachment:
+        """Write the tokens of one call and give the hooks that let its readers see them.
+
+        chunks: the call's plan, made here with `limit` when absent. frames: real steps, for `read_strength`;
+        all by default.
+        """
+        return Attachment(self, memory, chunks=chunks, limit=limit, frames=frames, backend=backend)
+
+
+class Attachment:
+    """The memory of one call, attached for a full-sequence forward: `after_block` goes to `forward_train`.
+
+    Holds the autograd graph of the writer until it is dropped; make a new one for every forward.
+    """
+
+    def __init__(
+        self,
+        modules: MemoryReaders,
+        memory: CallMemory,
+        *,
+        chunks: ChunkPlan | None,
+        limit: int,
+        frames: int | None,
+        backend: AttentionBackend,
+    ) -> None:
+        self._memory, self._chunks, self._limit, self._frames = memory, chunks, limit, frames
+        self._backend: AttentionBackend = backend
+        self._slots = modules.slots_of(memory)
+        count = len(modules.readers)
+        zeros = torch.zeros(2, count, dtype=torch.float64, device=memory.row.device)
+        self.strength = ReadStrength(zeros[0], zeros[1])
+        self.after_block: dict[int, BlockHook] = {
+            block: self._hook(index, cast(MemoryReader, modules.readers[index]))
+            for index, block in enumerate(modules.blocks)
+        }
+
+    def _hook(self, index: int, reader: MemoryReader) -> BlockHook:
+        def after(native: Tensor, first_step: int) -> Tensor:
+            if native.shape[0] != 1:
+                raise ValueError(f"memory is read one call at a time, got a batch of {native.shape[0]}")
+            if self._chunks is None:  # One plan serves the four readers.
+                self._chunks = self._memory.plan(first_step + native.shape[1], self._limit)
+            residual = reader.read(
+                native,
+                self._slots,
+                self._memory.start,
+                self._memory.end,
+                first_step=first_step,
+                chunks=self._chunks,
+                backend=self._backend,
+            )
+            self._measure(index, residual, native, first_step)
+            return native + residual
+
+        return after
+
+    @torch.no_grad()
+    def _measure(self, index: int, residual: Tensor, native: Tensor, first_step: int) -> None:
+        real = native.shape[1] if self._frames is None else max(self._frames - first_step, 0)
+        self.strength.residual[index] += residual[:, :real].double().norm(dim=-1).sum()
+        self.strength.native[index] += native[:, :real].double().norm(dim=-1).sum()
+
+
+class ConnectedLM(nn.Module):
+    """A PersonaPlex model with memory: what a training step calls, one call at a time."""
+
+    def __init__(self, lm: PersonaPlexLM, memory: MemoryReaders) -> None:
+        super().__init__()
+        self.lm, self.memory = lm, memory
+
+    def forward(
+        self,
+        codes: Tensor,
+        memory: CallMemory | None,
+        *,
+        chunks: ChunkPlan | None = None,
+        frames: int | None = None,
+        recompute: bool = False,
+    ) -> tuple[LMOutput, ReadStrength | None]:
+        """codes: [1, 17, T]; memory None is the baseline, the native model alone."""
+        if memory is None:
+            return self.lm.forward_train(codes, recompute=recompute), None
+        attached = self.memory.attach(memory, chunks=chunks, frames=frames)
+        out = self.lm.forward_train(codes, attached.after_block, recompute=recompute)
+        return out, attached.strength

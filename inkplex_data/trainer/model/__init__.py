@@ -1,0 +1,1 @@
+"""PersonaPlex and Moshi language models, and their streaming generation."""

@@ -1,0 +1,193 @@
+"""Loading PersonaPlex and Moshi safetensors into `PersonaPlexLM`.
+
+Accepts the released names, Kyutai's newer ones (`in_projs.3.weight` for one slice of a packed attention
+weight), and checkpoints with fewer depth positions, which are expanded as the released loader does it
+(seeds/000, "Effective constructor"): attention slices are repeated, and each missing per-position group is
+copied from the position 8 before. Nothing may be missing or unexpected after that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from inkplex_data.errors import CheckpointError
+from inkplex_data.grid import CODEBOOKS
+from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
+
+WEIGHTS_FILE = "model.safetensors"
+
+_SPLIT = re.compile(r"(.*\.self_attn\.)(in|out)_projs\.(\d+)\.weight$")
+_PACKED_ATTENTION = re.compile(r"depformer\.layers\.\d+\.self_attn\.(in_proj_weight|out_proj\.weight)$")
+_POSITION = re.compile(
+    r"((?:depformer_in|depformer_emb|linears|depformer\.layers\.\d+\.gating)\.)(\d+)(\..*)$"
+)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A tensor to be: its shape, and how to read it."""
+
+    shape: tuple[int, ...]
+    read: Callable[[], Tensor]
+
+
+@dataclass
+class LoadReport:
+    """What loading had to do beyond reading: names repeated, copied (name ← source) and zero-filled."""
+
+    repeated: list[str] = field(default_factory=list)
+    copied: dict[str, str] = field(default_factory=dict)
+    zeroed: list[str] = field(default_factory=list)
+
+    @property
+    def as_released(self) -> bool:
+        """Whether the file already had every tensor of the model."""
+        return not (self.repeated or self.copied or self.zeroed)
+
+
+def load_personaplex(
+    path: Path | str,
+    config: PersonaPlexConfig | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.bfloat16,
+) -> tuple[PersonaPlexLM, LoadReport]:
+    """A frozen model in `dtype` on `device` with the weights of `path`, a safetensors file or its folder.
+
+    Tensors are read one by one, so at most one is held twice. Raises CheckpointError where the file cannot be
+    read, or names or shapes do not fit `config` (the released model by default); all misfits are named.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / WEIGHTS_FILE
+    if not path.is_file():
+        raise CheckpointError(
+            "there are no model weights here",
+            where=str(path),
+            next_step="download nvidia/personaplex-7b-v1, or give the folder that holds model.safetensors",
+        )
+    with torch.device("meta"):
+        model = PersonaPlexLM(config)
+    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            entries = {
+                name: _Entry(tuple(file.get_slice(name).get_shape()), _reader(file, name))
+                for name in file.keys()  # noqa: SIM118 (not a dict)
+            }
+            entries, report = _fit(_join_split(entries), wanted)
+            _refuse_misfits(entries, wanted, path)
+            state = {name: entries[name].read().to(device=device, dtype=dtype) for name in wanted}
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"not a readable safetensors file: {error}", where=str(path), next_step="download it again"
+        ) from error
+    model.load_state_dict(state, strict=True, assign=True)
+    return model.freeze().eval(), report
+
+
+def convert_state_dict(
+    state: Mapping[str, Tensor], config: PersonaPlexConfig | None = None
+) -> tuple[dict[str, Tensor], LoadReport]:
+    """The same for tensors in memory: released names and the positions of `config`, or CheckpointError."""
+    with torch.device("meta"):
+        wanted = {name: tuple(value.shape) for name, value in PersonaPlexLM(config).state_dict().items()}
+    entries = {name: _Entry(tuple(value.shape), _constant(value)) for name, value in state.items()}
+    entries, report = _fit(_join_split(entries), wanted)
+    _refuse_misfits(entries, wanted, None)
+    return {name: entries[name].read() for name in wanted}, report
+
+
+def _reader(file: safe_open, name: str) -> Callable[[], Tensor]:
+    return lambda: cast(Tensor, file.get_tensor(name))  # type: ignore[no-untyped-call]
+
+
+def _constant(value: Tensor) -> Callable[[], Tensor]:
+    return lambda: value
+
+
+def _join_split(entries: dict[str, _Entry]) -> dict[str, _Entry]:
+    """Put `in_projs.i.weight` and `out_projs.i.weight` together in order of i under the released names."""
+    joined: dict[str, _Entry] = {}
+    groups: dict[str, dict[int, _Entry]] = {}
+    for name, entry in entries.items():
+        if found := _SPLIT.match(name):
+            prefix, kind, index = found.groups()
+            released = f"{prefix}in_proj_weight" if kind == "in" else f"{prefix}out_proj.weight"
+            groups.setdefault(released, {})[int(index)] = entry
+        else:
+            joined[name] = entry
+    for name, parts in groups.items():
+        slices = [parts[index] for index in sorted(parts)]
+        if sorted(parts) != list(range(len(parts))) or any(len(part.shape) != 2 for part in slices):
+            raise CheckpointError(f"the slices of {name} are not numbered 0 … {len(parts) - 1}")
+        rows = sum(part.shape[0] for part in slices)
+        joined[name] = _Entry((rows, slices[0].shape[1]), _concatenation(slices))
+    return joined
+
+
+def _fit(
+    entries: dict[str, _Entry], wanted: Mapping[str, tuple[int, ...]]
+) -> tuple[dict[str, _Entry], LoadReport]:
+    """Expand depth positions where the file has fewer than wanted."""
+    entries, report = dict(entries), LoadReport()
+    for name, shape in wanted.items():
+        have = entries.get(name)
+        if have is not None:
+            if _PACKED_ATTENTION.match(name) and (2 * have.shape[0], *have.shape[1:]) == shape:
+                entries[name] = _Entry(shape, _concatenation([have, have]))
+                report.repeated.append(name)
+            continue
+        if found := _POSITION.match(name):
+            head, position, tail = found.groups()
+            source = f"{head}{int(position) - CODEBOOKS}{tail}"
+            if int(position) >= CODEBOOKS and source in entries:
+                entries[name] = _Entry(entries[source].shape, _copy(entries[source]))
+                report.copied[name] = source
+            elif head == "depformer_emb." and int(position) == CODEBOOKS - 1:
+                # An 8-position model never feeds its last code on, so this table has no source; a zero table
+                # gives position 8 its projection alone, as if the code before were no input.
+                entries[name] = _Entry(shape, _zeros(shape))
+                report.zeroed.append(name)
+    return entries, report
+
+
+def _concatenation(parts: list[_Entry]) -> Callable[[], Tensor]:
+    return lambda: torch.cat([part.read() for part in parts])
+
+
+def _copy(entry: _Entry) -> Callable[[], Tensor]:
+    return lambda: entry.read().clone()
+
+
+def _zeros(shape: tuple[int, ...]) -> Callable[[], Tensor]:
+    return lambda: torch.zeros(shape)
+
+
+def _refuse_misfits(
+    entries: Mapping[str, _Entry], wanted: Mapping[str, tuple[int, ...]], path: Path | None
+) -> None:
+    faults = [f"missing {name}" for name in sorted(set(wanted) - set(entries))]
+    faults += [f"unexpected {name}" for name in sorted(set(entries) - set(wanted))]
+    faults += [
+        f"{name} is {list(entries[name].shape)}, should be {list(shape)}"
+        for name, shape in wanted.items()
+        if name in entries and entries[name].shape != shape
+    ]
+    if faults:
+        shown = "\n  - ".join(
+            [*faults[:12], *([f"… and {len(faults) - 12} more"] if len(faults) > 12 else [])]
+        )
+        raise CheckpointError(
+            f"the weights do not fit the model:\n  - {shown}",
+            where=str(path) if path else None,
+            next_step="give the configuration that these weights were made for",
+        )

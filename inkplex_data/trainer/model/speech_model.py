@@ -1,0 +1,165 @@
+"""The frozen speech model of a run, and whether a store fits it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import polars as pl
+import torch
+
+from inkplex_data.errors import CheckpointError, ConfigError, UsageError
+from inkplex_data.store.reader import Store
+from inkplex_data.trainer.memory.connector import MemoryReaders
+from inkplex_data.trainer.model.load_weights import WEIGHTS_FILE, load_personaplex
+from inkplex_data.trainer.model.personaplex import PersonaPlexLM
+from inkplex_data.trainer.run.train_config import ModelConfig, TrainRecipe
+
+_MAX_HEADER_BYTES = 100_000_000
+"""The limit of the safetensors format."""
+_PROBE_BYTES = 4_096
+
+
+@dataclass(frozen=True)
+class SpeechModel:
+    """identity: a name that differs where the weights differ. untrained: seeded, so that only a test of the
+    machinery can come of it."""
+
+    lm: PersonaPlexLM
+    identity: str
+    untrained: bool
+
+
+@dataclass(frozen=True)
+class StoreIdentity:
+    """What a run and its checkpoints share with a store. codec: its sha256; state_width: D."""
+
+    codec: str
+    codec_id: str
+    codec_untrained: bool
+    tokenizer_sha256: str
+    text_pieces: int
+    state_width: int
+
+
+def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = False) -> StoreIdentity:
+    """Read what matters for training and evaluation out of a store.
+
+    Raises UsageError for a store whose build has not finished, and ConfigError for an untrained codec that
+    was not allowed, and where the split has no call with states or states of several widths.
+    """
+    if not store.complete:
+        raise UsageError(
+            "its build has not finished", where=store.root, next_step="run the same build again to finish it"
+        )
+    codec, tokenizer = store.description["codec"], store.description["tokenizer"]
+    if codec["untrained"] and not allow_untrained_codec:
+        raise ConfigError(
+            f"the audio codes come from the untrained codec {codec['id']}: nothing about speech can be learned",
+            where=store.root,
+            next_step="build with trained Mimi weights, or give --allow-untrained-codec to try the machinery",
+        )
+    calls = store.calls().filter(pl.col("split") == split).select("recording_id").collect()
+    recordings = store.recordings().select("recording_id", "state_width").collect()
+    widths = calls.join(recordings, on="recording_id")["state_width"].unique().sort().to_list()
+    widths = [width for width in widths if width]
+    if len(widths) != 1:
+        raise ConfigError(
+            f"split {split!r} has calls with states of {len(widths)} widths {widths}"
+            if widths
+            else f"no call of split {split!r} has a recording with states",
+            where=store.root,
+            next_step="use one reasoning model for a store"
+            if widths
+            else "build with `memory.capture`, or from recordings that name their states",
+        )
+    return StoreIdentity(
+        codec=str(codec["sha256"]),
+        codec_id=str(codec["id"]),
+        codec_untrained=bool(codec["untrained"]),
+        tokenizer_sha256=str(tokenizer["sha256"]),
+        text_pieces=int(tokenizer["pieces"]),
+        state_width=int(widths[0]),
+    )
+
+
+def open_speech_model(
+    config: ModelConfig, store: StoreIdentity, *, device: torch.device | str = "cpu"
+) -> SpeechModel:
+    """The frozen model of a recipe, checked against a store's tokenizer.
+
+    Raises CheckpointError for weights that cannot be read or do not fit, ConfigError for a tokenizer that is
+    not the model's.
+    """
+    dtype = torch.bfloat16 if config.dtype == "bfloat16" else torch.float32
+    architecture = config.architecture(text_card=store.text_pieces)
+    if store.text_pieces > architecture.text_card:
+        raise ConfigError(
+            f"the store's tokenizer has {store.text_pieces} pieces, the model {architecture.text_card} text classes",
+            next_step="build the store with the tokenizer of the speech model",
+        )
+    if config.seed is not None:
+        lm = PersonaPlexLM.seeded(architecture, config.seed).to(device=device, dtype=dtype).freeze().eval()
+        return SpeechModel(lm, f"seeded:{config.seed}", untrained=True)
+    path = Path(config.weights)
+    path = path / WEIGHTS_FILE if path.is_dir() else path
+    if store.text_pieces != architecture.text_card:
+        raise ConfigError(
+            f"the store's tokenizer has {store.text_pieces} pieces, the model's {architecture.text_card}",
+            next_step="build the store with the tokenizer that comes with the speech model",
+        )
+    _refuse_other_tokenizer(path.parent, store)
+    lm, _ = load_personaplex(path, architecture, device=device, dtype=dtype)
+    return SpeechModel(lm, f"safetensors:{fingerprint(path)}", untrained=False)
+
+
+def make_readers(recipe: TrainRecipe, lm: PersonaPlexLM, *, state_width: int) -> MemoryReaders:
+    """Writer and readers as a run of `recipe` begins with them, float32, on the model's device."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        readers = MemoryReaders.for_model(
+            lm.config, state_width=state_width, slot_width=recipe.memory.slot_width
+        )
+    return readers.to(lm.device)
+
+
+def fingerprint(path: Path) -> str:
+    """A sha256 that stands for the weights of a safetensors file: its size, its header, and the first 4 KiB of
+    every tensor. Hashing all 16 GB would take longer than loading them.
+
+    Raises CheckpointError where the file is not safetensors.
+    """
+    try:
+        with path.open("rb") as file:
+            header = _header(file)
+            digest = hashlib.sha256(f"{path.stat().st_size}\0".encode() + header)
+            names = json.loads(header)
+            for name in sorted(set(names) - {"__metadata__"}):
+                first, stop = names[name]["data_offsets"]
+                file.seek(8 + len(header) + first)
+                digest.update(file.read(min(stop - first, _PROBE_BYTES)))
+            return digest.hexdigest()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"not a readable safetensors file: {error}", where=str(path)) from error
+
+
+def _header(file: BinaryIO) -> bytes:
+    length = int.from_bytes(file.read(8), "little")
+    if not 0 < length <= _MAX_HEADER_BYTES:
+        raise ValueError(f"its header claims {length:,} bytes")
+    return file.read(length)
+
+
+def _refuse_other_tokenizer(folder: Path, store: StoreIdentity) -> None:
+    """A folder of released weights has its tokenizer beside them; where it does, it must be the store's."""
+    found = sorted(folder.glob("tokenizer*.model"))
+    digests = {hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+    if digests and store.tokenizer_sha256 not in digests:
+        raise ConfigError(
+            "the store's text was made with another tokenizer than the model's",
+            where=str(found[0]),
+            next_step=f"build the store again with --tokenizer {found[0]}",
+        )

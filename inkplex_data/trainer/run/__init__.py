@@ -1,0 +1,1 @@
+"""A training run: objective, updates, checkpoints, checks, ranks."""

@@ -1,0 +1,333 @@
+"""A training run: from a store and a recipe to checkpoints, metrics and the one that is selected.
+
+    RUN/checkpoints/update-000050.safetensors …   RUN/metrics.jsonl   RUN/checks.jsonl
+    RUN/panel.json   RUN/selected.json   RUN/tensorboard/
+
+Only writer and readers train (seeds/000, "Current sequence memory", section 10). The position in the data is
+part of each checkpoint, and moves on disk with it alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inkplex_data.atomic import replacing
+from inkplex_data.errors import CheckpointError, ConfigError, UsageError
+from inkplex_data.loader import Loader, make_loader
+from inkplex_data.loader.make import PREFETCH_BYTES
+from inkplex_data.loader.state import reopen
+from inkplex_data.store.reader import Store, open_store
+from inkplex_data.trainer.evaluate.scoring import scorable
+from inkplex_data.trainer.memory.connector import ConnectedLM
+from inkplex_data.trainer.model.speech_model import (
+    SpeechModel,
+    StoreIdentity,
+    make_readers,
+    open_speech_model,
+    store_identity,
+)
+from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility
+from inkplex_data.trainer.run.checks import PanelChecks, as_check
+from inkplex_data.trainer.run.metrics import MetricsLog
+from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
+from inkplex_data.trainer.run.ranks import Ranks, meet
+from inkplex_data.trainer.run.run_progress import SilentReporter, TrainReporter
+from inkplex_data.trainer.run.run_state import CheckpointFolder, capture, compatibility, restore
+from inkplex_data.trainer.run.selection import Check, select
+from inkplex_data.trainer.run.train_config import TrainRecipe, recipe_differences
+from inkplex_data.trainer.run.update import Updater
+
+CHECKPOINTS = "checkpoints"
+SELECTED_FILE = "selected.json"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run runs, which changes none of its losses on one machine. device: `auto` takes a GPU where there
+    is one. stop_after: updates after which it stops, as if interrupted, with a checkpoint."""
+
+    device: str = "auto"
+    workers: int = 2
+    prefetch_bytes: int = PREFETCH_BYTES
+    allow_untrained_codec: bool = False
+    resume: bool = False
+    tensorboard: bool = True
+    stop_after: int | None = None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Where a run stands. selected: the check of the chosen checkpoint, None where none keeps the voice."""
+
+    run: Path
+    update: int
+    updates: int
+    selected: Check | None
+    rank: int = 0
+
+    @property
+    def checkpoint(self) -> Path:
+        """The selected checkpoint, or the newest one."""
+        folder = CheckpointFolder(self.run / CHECKPOINTS)
+        return folder.path(self.selected.update if self.selected else self.update)
+
+
+def train(
+    recipe: TrainRecipe,
+    store: str | Path,
+    run: Path,
+    options: RunOptions | None = None,
+    reporter: TrainReporter | None = None,
+) -> RunSummary:
+    """Train on a store, in the folder `run`; with `resume`, go on from its newest checkpoint if it has one.
+
+    Under `torchrun` every process calls it. Raises UsageError where the folder holds a run already,
+    ConfigError for a store that does not fit, CheckpointError for a checkpoint that does not, DivergedError.
+    """
+    options = options or RunOptions()
+    with meet(options.device) as ranks:
+        teller = reporter if reporter is not None and ranks.first else SilentReporter()
+        with ExitStack() as stack:
+            return _Run(recipe, store, run, options, ranks=ranks, reporter=teller, stack=stack).go()
+
+
+class _Run:
+    """One process's part of a run."""
+
+    def __init__(
+        self,
+        recipe: TrainRecipe,
+        store: str | Path,
+        run: Path,
+        options: RunOptions,
+        *,
+        ranks: Ranks,
+        reporter: TrainReporter,
+        stack: ExitStack,
+    ) -> None:
+        self.recipe, self.run, self.options, self.ranks, self.reporter = recipe, run, options, ranks, reporter
+        self.folder = CheckpointFolder(run / CHECKPOINTS)
+        found = self.folder.load_latest()
+        if found is not None and not options.resume:
+            raise UsageError(
+                f"it holds a run that has made {found[0]} updates",
+                where=str(run),
+                next_step="give --resume to go on with it, or another folder",
+            )
+        self.done = found[0] if found is not None else 0
+        self.saved: Checkpoint | None = found[1] if found is not None else None
+        self.store = stack.enter_context(self._open_store(store))
+        identity = store_identity(
+            self.store, split=recipe.data.split, allow_untrained_codec=options.allow_untrained_codec
+        )
+        speech = open_speech_model(recipe.model, identity, device=ranks.device)
+        readers = make_readers(recipe, speech.lm, state_width=identity.state_width)
+        self.model = ConnectedLM(speech.lm, readers)
+        self.compatibility = compatibility(
+            speech.lm.config,
+            readers,
+            model=speech.identity,
+            tokenizer_sha256=identity.tokenizer_sha256,
+            codec=identity.codec,
+        )
+        self._refuse_another_run()
+        self.loader = stack.enter_context(self._make_loader())
+        self.updates = updates_in_run(
+            self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
+        )
+        optimizer, schedule = make_optimizer(
+            readers.parameters(), recipe.optimizer.make(), updates=self.updates
+        )
+        self.updater = Updater(
+            self.model,
+            optimizer,
+            schedule,
+            recipe.objective.make(),
+            recipe.optimizer.make(),
+            ranks,
+            recompute=recipe.model.recompute,
+        )
+        if self.saved is not None:
+            restore(self.saved, readers, optimizer, schedule)
+            self.loader.load_state_dict(self.saved.cursor)
+        ranks.same_everywhere(readers.parameters())
+        if ranks.first:
+            run.mkdir(parents=True, exist_ok=True)
+        # The panel of a run is written once; other ranks read it only when the first has done so.
+        if not ranks.first:
+            ranks.wait()
+        self.checks = self._make_checks()
+        if ranks.first:
+            ranks.wait()
+        self.log: MetricsLog | None = None
+        if ranks.first:
+            self.log = MetricsLog(run, done=self.done, tensorboard=options.tensorboard)
+            stack.callback(self.log.close)
+        self._introduce(identity, speech)
+
+    def go(self) -> RunSummary:
+        """Make the updates that are left."""
+        stop = min(self.updates, self.options.stop_after or self.updates)
+        while self.done < stop:
+            began, pass_ = time.perf_counter(), self.loader.epoch + 1
+            for group in self.loader.groups():
+                result = self.updater.make(group)
+                self.done += 1
+                report = self.loader.report(reset=True)
+                seconds = time.perf_counter() - began
+                row = {
+                    "update": self.done,
+                    "pass": pass_,
+                    **result.row(),
+                    "seconds": seconds,
+                    # Of the whole update: the loader's own report ends with the last batch it handed out, and
+                    # with one batch an update it would be nothing but waiting.
+                    "wait_fraction": min(report.wait_s / seconds, 1.0),
+                    "bytes_per_s": report.bytes_ / seconds,
+                }
+                if self.log is not None:
+                    self.log.update(row)
+                self.reporter.update(row, self.updates)
+                self._check_and_save(last=self.done == stop)
+                if self.done == stop:
+                    break
+                began = time.perf_counter()
+        self.reporter.finish()
+        return RunSummary(self.run, self.done, self.updates, self._selected(), self.ranks.rank)
+
+    def _check_and_save(self, *, last: bool) -> None:
+        """What is due after an update. Every check has a checkpoint, so that it can be selected."""
+        checks, every = self.recipe.checks, self.recipe.checkpoints.every_updates
+        due = checks is not None and (self.done % checks.every_updates == 0 or self.done == self.updates)
+        if due:
+            self._check()
+        if due or last or self.done % every == 0:
+            self._save()
+
+    def _check(self) -> None:
+        assert self.checks is not None and self.recipe.checks is not None
+        row = self.checks.check(self.model, self.done)
+        row["voice_kept"] = as_check(row).voice_kept(self.recipe.checks.margin_nats)
+        if self.log is not None:
+            self.log.check(row)
+        self.reporter.check(row)
+
+    def _save(self) -> None:
+        if self.ranks.first:
+            readers = self.model.memory
+            tensors, values = capture(readers, self.updater.optimizer, self.updater.schedule)
+            progress = {
+                "update": self.done,
+                "updates": self.updates,
+                "recipe": self.recipe.model_dump(mode="json"),
+                **values,
+            }
+            fresh = Checkpoint(tensors, self.compatibility, self.loader.state_dict(), progress)
+            if self.saved is not None:
+                fresh.checkpoint_id = self.saved.checkpoint_id
+                fresh.revision_id, fresh.profile = self.saved.revision_id, self.saved.profile
+            self.folder.save(self.done, fresh)
+            fresh.tensors = {}
+            self.saved = fresh
+            selected = self._selected()
+            self._write_selected(selected)
+            spare = () if selected is None else (selected.update,)
+            self.folder.prune(self.recipe.checkpoints.keep, spare=spare, upto=self.done)
+        self.ranks.wait()
+
+    def _selected(self) -> Check | None:
+        if self.log is None or self.recipe.checks is None:
+            return None
+        checks = [as_check(row) for row in self.log.checks.rows()]
+        return select(checks, margin_nats=self.recipe.checks.margin_nats)
+
+    def _write_selected(self, selected: Check | None) -> None:
+        body: dict[str, Any] = {"update": None, "checkpoint": None}
+        if selected is not None:
+            path = self.folder.path(selected.update)
+            body = {**vars(selected), "checkpoint": str(path.relative_to(self.run))}
+        with replacing(self.run / SELECTED_FILE) as file:
+            file.write((json.dumps(body, indent=1) + "\n").encode())
+
+    def _open_store(self, path: str | Path) -> Store:
+        store = open_store(path)
+        if self.saved is None:
+            return store
+        try:
+            pinned = self.saved.cursor["stores"][0]
+        except (KeyError, IndexError, TypeError) as error:
+            raise CheckpointError("its data cursor names no store", where=str(self.run)) from error
+        # What a build has added since is no part of this run.
+        return reopen(store, pinned)
+
+    def _refuse_another_run(self) -> None:
+        if self.saved is None:
+            return
+        check_compatibility(self.saved.compatibility, self.compatibility, where=str(self.run))
+        begun = TrainRecipe.model_validate(self.saved.progress["recipe"])
+        if faults := recipe_differences(begun.decisive(), self.recipe.decisive()):
+            raise ConfigError(
+                "the recipe is not the one that this run began with",
+                where=str(self.run),
+                faults=faults,
+                next_step="resume with the same recipe, or start a run in another folder",
+            )
+
+    def _make_loader(self) -> Loader:
+        data = self.recipe.data
+        able = scorable(self.store, data.split, "own")
+        everyone = scorable(self.store, data.split, "none")
+        self.left_out = len(everyone) - len(able)
+        return make_loader(
+            self.store,
+            data.split,
+            seed=self.recipe.seed,
+            rank=self.ranks.rank,
+            world_size=self.ranks.world_size,
+            workers=self.options.workers,
+            prefetch_bytes=self.options.prefetch_bytes,
+            device=self.ranks.device,
+            window_frames=data.window_frames,
+            cut="seeded",
+            context_frames=self.model.lm.config.context,
+            # Calls without memory train nothing and would only thin out the update's gradient.
+            call_ids=able if self.left_out else None,
+            group=data.calls_per_update,
+        )
+
+    def _make_checks(self) -> PanelChecks | None:
+        if self.recipe.checks is None:
+            return None
+        return PanelChecks(
+            self.recipe.checks,
+            self.run,
+            self.store,
+            self.ranks,
+            seed=self.recipe.seed,
+            window_frames=self.recipe.data.window_frames,
+            workers=self.options.workers,
+            resumed=self.saved is not None,
+        )
+
+    def _introduce(self, identity: StoreIdentity, speech: SpeechModel) -> None:
+        say = self.reporter.note
+        trained = sum(value.numel() for value in self.model.memory.parameters())
+        say(
+            f"{self.loader.samples} calls or windows a pass, {self.updates} updates, {trained:,} parameters train, "
+            f"{self.ranks.world_size} × {self.ranks.device.type}"
+        )
+        if speech.untrained:
+            say(f"the speech model is {speech.identity}, small and untrained: only the machinery is tried")
+        if identity.codec_untrained:
+            say(
+                f"the audio codes come from the untrained codec {identity.codec_id}: voice losses mean nothing"
+            )
+        if self.left_out:
+            say(f"{self.left_out} calls have no memory and are left out")
+        if self.done:
+            say(f"going on after update {self.done}")

@@ -1,0 +1,115 @@
+"""From a checkpoint, or a run's folder, back to the model that it belongs to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from inkplex_data.errors import CheckpointError
+from inkplex_data.store.reader import Store
+from inkplex_data.trainer.memory.connector import ConnectedLM
+from inkplex_data.trainer.model.speech_model import (
+    SpeechModel,
+    StoreIdentity,
+    make_readers,
+    open_speech_model,
+    store_identity,
+)
+from inkplex_data.trainer.run.checkpoint import SUFFIX, Checkpoint, check_compatibility, load_checkpoint
+from inkplex_data.trainer.run.checks import PANEL_FILE
+from inkplex_data.trainer.run.loop import CHECKPOINTS, SELECTED_FILE
+from inkplex_data.trainer.run.run_state import MODEL, CheckpointFolder, compatibility, restore_module
+from inkplex_data.trainer.run.train_config import TrainRecipe
+
+__all__ = ["PANEL_FILE", "TrainedModel", "find_checkpoint", "load_trained"]
+
+_MAX_SELECTED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A checkpoint's model on one device, and what it was checked against."""
+
+    model: ConnectedLM
+    recipe: TrainRecipe
+    checkpoint: Checkpoint
+    path: Path
+    speech: SpeechModel
+    store: StoreIdentity
+
+    @property
+    def run(self) -> Path:
+        """The run's folder, or the checkpoint's where it lies alone."""
+        return self.path.parent.parent if self.path.parent.name == CHECKPOINTS else self.path.parent
+
+    @property
+    def update(self) -> int:
+        return int(self.checkpoint.progress["update"])
+
+
+def find_checkpoint(path: Path) -> Path:
+    """`path` itself where it is a checkpoint; in a run's folder the selected checkpoint, else the newest.
+
+    Raises CheckpointError where there is none.
+    """
+    if path.name.endswith(SUFFIX):
+        return path
+    folder = CheckpointFolder(path / CHECKPOINTS)
+    updates = folder.updates()
+    if not updates:
+        raise CheckpointError(
+            "there is no checkpoint here",
+            where=str(path),
+            next_step=f"give a run's folder, or one of its {CHECKPOINTS}/update-…{SUFFIX}",
+        )
+    update = _selected(path / SELECTED_FILE)
+    return folder.path(update if update in updates else updates[-1])
+
+
+def load_trained(
+    path: Path,
+    store: Store,
+    *,
+    split: str,
+    device: torch.device | str = "cpu",
+    weights: str | None = None,
+) -> TrainedModel:
+    """The model of a checkpoint or run, checked against a store's tokenizer, codec and widths.
+
+    weights: where the frozen model's weights lie now, as in the recipe by default. An untrained codec is
+    allowed, because it was when training. Raises CheckpointError for what does not fit, ConfigError for a
+    split without memory.
+    """
+    path = find_checkpoint(path)
+    checkpoint = load_checkpoint(path, only=MODEL)
+    try:
+        recipe = TrainRecipe.model_validate(checkpoint.progress["recipe"])
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"its recipe cannot be read: {error}", where=str(path)) from error
+    config = recipe.model if weights is None else recipe.model.model_copy(update={"weights": weights})
+    identity = store_identity(store, split=split, allow_untrained_codec=True)
+    speech = open_speech_model(config, identity, device=device)
+    readers = make_readers(recipe, speech.lm, state_width=identity.state_width)
+    wanted = compatibility(
+        speech.lm.config,
+        readers,
+        model=speech.identity,
+        tokenizer_sha256=identity.tokenizer_sha256,
+        codec=identity.codec,
+    )
+    check_compatibility(checkpoint.compatibility, wanted, where=str(path))
+    restore_module(checkpoint, readers)
+    return TrainedModel(ConnectedLM(speech.lm, readers).eval(), recipe, checkpoint, path, speech, identity)
+
+
+def _selected(path: Path) -> int | None:
+    try:
+        if path.stat().st_size > _MAX_SELECTED_BYTES:
+            return None
+        update = json.loads(path.read_bytes())["update"]
+        return update if isinstance(update, int) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,255 @@
+"""Training recipes: the pydantic models of `pipelines/train_*.yaml`.
+
+A recipe holds what decides a run's losses, and nothing that does not: devices, workers and prefetching are
+arguments of the run. A run keeps its recipe, and resumes with the same one only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from inkplex_data.config.recipe import Section, read_yaml, set_dotted, validation_faults
+from inkplex_data.errors import ConfigError
+from inkplex_data.resources import resource_folder
+from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
+from inkplex_data.trainer.model.personaplex import PersonaPlexConfig
+from inkplex_data.trainer.run.objective import PRESETS, ObjectiveWeights, objective_weights
+from inkplex_data.trainer.run.optimiser import OptimizerOptions
+from inkplex_data.trainer.run.panel import TASKS
+from inkplex_data.trainer.run.selection import VOICE_MARGIN_NATS
+
+Positive = Annotated[int, Field(ge=1)]
+Weight = Annotated[float, Field(ge=0, lt=float("inf"))]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""What both torch and numpy take."""
+SEEDED = "seeded:"
+
+
+class SizesConfig(Section):
+    """Sizes of a speech model that is not the released one. The streams and their delays are the released ones."""
+
+    dim: Positive = Field(default=64, description="width of the temporal model; 4,096 released")
+    heads: Positive = Field(default=4, description="its attention heads; 32 released")
+    layers: Positive = Field(default=4, description="its blocks, a multiple of four; 32 released")
+    context: Positive = Field(
+        default=3000, description="frames it attends to, prefix included; 3,000 released"
+    )
+    depth_dim: Positive = Field(default=32, description="width of the depth model; 1,024 released")
+    depth_heads: Positive = Field(default=2, description="its attention heads; 16 released")
+    depth_layers: Positive = Field(default=2, description="its blocks; 6 released")
+    ffn_hidden_temporal: Positive = Field(
+        default=128, description="gated width of a temporal block; 11,264 released"
+    )
+    ffn_hidden_depth: Positive = Field(default=64, description="gated width of a depth block; 2,816 released")
+    text_card: Positive | None = Field(
+        default=None,
+        description="text classes; null takes as many as the store's tokenizer has; 32,000 released",
+    )
+
+
+class ModelConfig(Section):
+    """The frozen speech model."""
+
+    weights: str = Field(
+        description="folder or file of released safetensors, or seeded:SEED, a small untrained model"
+    )
+    sizes: SizesConfig | None = Field(
+        default=None, description="sizes of the model; null means the released ones, small ones with a seed"
+    )
+    dtype: Literal["bfloat16", "float32"] = Field(
+        default="bfloat16", description="arithmetic of the frozen model; writer and readers use float32"
+    )
+    recompute: bool = Field(
+        default=False,
+        description="run the frozen blocks again in backward instead of keeping their activations",
+    )
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of a seeded model, None for released weights."""
+        return int(self.weights.removeprefix(SEEDED)) if self.weights.startswith(SEEDED) else None
+
+    @field_validator("weights")
+    @classmethod
+    def _seed_is_a_number(cls, weights: str) -> str:
+        seed = weights.removeprefix(SEEDED) if weights.startswith(SEEDED) else "0"
+        if not (seed.isascii() and seed.isdecimal() and len(seed) < 20 and int(seed) < 2**63):
+            raise ValueError(f"a seeded model is {SEEDED}NUMBER, a number below 2⁶³")
+        return weights
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> ModelConfig:
+        try:
+            config = self.architecture(text_card=4)
+        except ConfigError as error:
+            raise ValueError("; ".join(error.faults)) from error
+        if config.layers % 4:
+            raise ValueError(f"four readers need a multiple of four layers, got {config.layers}")
+        return self
+
+    def architecture(self, *, text_card: int) -> PersonaPlexConfig:
+        """Sizes of the model; `text_card` is that of the store's tokenizer. Raises ConfigError."""
+        if self.sizes is None and self.seed is None:
+            return PersonaPlexConfig()
+        sizes = (self.sizes or SizesConfig()).model_dump()
+        sizes["text_card"] = sizes["text_card"] or text_card
+        return PersonaPlexConfig(**sizes)
+
+
+class MemoryModelConfig(Section):
+    """Writer and readers, the part that trains."""
+
+    slot_width: Positive = Field(default=1024, description="width of a memory slot")
+
+
+class ObjectiveConfig(Section):
+    """What the loss weighs (seeds/000, section 10)."""
+
+    preset: str = Field(default="stage1", description=f"one of {', '.join(PRESETS)}")
+    weights: dict[Literal["first_piece", "later_piece", "pad", "epad", "semantic", "acoustic"], Weight] = (
+        Field(default_factory=dict, description="weights that differ from the preset's")
+    )
+    caller: bool = Field(default=True, description="whether the caller's voice carries loss")
+
+    @field_validator("preset")
+    @classmethod
+    def _known(cls, preset: str) -> str:
+        if preset not in PRESETS:
+            raise ValueError(f"one of {', '.join(PRESETS)}")
+        return preset
+
+    @model_validator(mode="after")
+    def _something_to_learn(self) -> ObjectiveConfig:
+        if not any(self.make().by_part()):
+            raise ValueError("every weight is 0, so that nothing would be learned")
+        return self
+
+    def make(self) -> ObjectiveWeights:
+        return objective_weights(self.preset, caller=self.caller, **self.weights)
+
+
+class OptimizerConfig(Section):
+    """AdamW and OneCycle (seeds/000, section 10)."""
+
+    max_learning_rate: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=2e-5, description="peak of the cycle"
+    )
+    weight_decay: Annotated[float, Field(ge=0)] = Field(default=0.01, description="of AdamW")
+    warmup: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.05, description="share of the updates before the peak"
+    )
+    clip_norm: Annotated[float, Field(gt=0)] = Field(default=1.0, description="largest gradient norm")
+
+    def make(self) -> OptimizerOptions:
+        return OptimizerOptions(**self.model_dump())
+
+
+class DataConfig(Section):
+    """Which calls, how often, and how many together."""
+
+    split: str = Field(default="train", description="split to train on")
+    passes: Positive = Field(default=4, description="times that every call is seen")
+    calls_per_update: Positive = Field(
+        default=32, description="calls behind one optimiser step, over all ranks"
+    )
+    window_frames: Positive | None = Field(
+        default=None, description="longest window of a call; null is the model's context less the prefix"
+    )
+
+
+class ChecksConfig(Section):
+    """Periodic checks on the frozen panel, and the choice of a checkpoint (seeds/000, section 11)."""
+
+    split: str = Field(default="validation", description="split of the panel")
+    tasks: Positive = Field(default=TASKS, description="tasks of the panel, one call each")
+    every_updates: Positive = Field(
+        default=50, description="updates between checks; the last update is always checked"
+    )
+    wrong_memory: bool = Field(default=True, description="also check with the memory of another task")
+    resamples: Positive = Field(default=RESAMPLES, description="draws of the bootstrap over families")
+    margin_nats: Annotated[float, Field(ge=0)] = Field(
+        default=VOICE_MARGIN_NATS, description="nats by which the agent's voice may get worse"
+    )
+
+
+class CheckpointsConfig(Section):
+    """When a run saves itself, and what it keeps."""
+
+    every_updates: Positive = Field(
+        default=50, description="updates between checkpoints; the last update always has one"
+    )
+    keep: Positive = Field(default=3, description="newest checkpoints that stay, besides the selected one")
+
+
+class TrainRecipe(Section):
+    """One training recipe."""
+
+    name: str = Field(default="train", description="of the recipe; a run may be resumed under another")
+    model: ModelConfig
+    memory: MemoryModelConfig = MemoryModelConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    data: DataConfig = DataConfig()
+    checks: ChecksConfig | None = Field(
+        default=ChecksConfig(), description="null checks nothing and selects nothing"
+    )
+    checkpoints: CheckpointsConfig = CheckpointsConfig()
+    seed: Seed = Field(
+        default=0, description="of the order of calls, the readers' first weights, panel and bootstrap"
+    )
+
+    def decisive(self) -> dict[str, Any]:
+        """What a resumed run must share with its beginning, as JSON values."""
+        return self.model_dump(mode="json", exclude={"name": True, "checkpoints": True})
+
+
+def train_recipe_names() -> list[str]:
+    """Names that `load_train_recipe` accepts besides paths."""
+    return sorted(path.stem for path in resource_folder("pipelines").glob("train*.yaml"))
+
+
+def load_train_recipe(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> TrainRecipe:
+    """Read a recipe by name (of those that come with the package) or path, and apply overrides.
+
+    `overrides` maps dotted keys to values: `{"data.passes": 2}`. Raises ConfigError that lists every fault.
+    """
+    path = Path(name_or_path)
+    if path.suffix not in {".yaml", ".yml"} and name_or_path in train_recipe_names():
+        path = resource_folder("pipelines") / f"{name_or_path}.yaml"
+    if not path.is_file():
+        raise ConfigError(
+            f"there is no training recipe {name_or_path!r}",
+            next_step="give a YAML file or one of: " + ", ".join(train_recipe_names()),
+        )
+    body = read_yaml(path)
+    body.setdefault("name", path.stem)
+    for dotted, value in (overrides or {}).items():
+        set_dotted(body, dotted, value)
+    try:
+        return TrainRecipe.model_validate(body)
+    except ValidationError as error:
+        raise ConfigError(
+            "the training recipe has faults", where=str(path), faults=validation_faults(error)
+        ) from error
+
+
+def recipe_differences(saved: Mapping[str, Any], wanted: Mapping[str, Any], at: str = "") -> list[str]:
+    """One line for every key of two decisive recipes that differs."""
+    lines = []
+    for key in sorted({*saved, *wanted}):
+        old, new = saved.get(key), wanted.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            lines += recipe_differences(old, new, f"{at}{key}.")
+        elif old != new:
+            lines.append(f"{at}{key}: the run has {old!r}, this recipe {new!r}")
+    return lines
+
+
+def sizes_of(config: PersonaPlexConfig) -> dict[str, Any]:
+    """An architecture as JSON values."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(config).items()}

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from inkplex_data.corpus.recordings.recording import read_recording
+from inkplex_data.errors import RecordingError, UsageError
+from inkplex_data.memory.capture import imported_states
+from inkplex_data.memory.capture.import_states import import_states
+from inkplex_data.memory.capture.imported_states import open_states_file
+from inkplex_data.memory.capture.state_bits import first_not_finite, from_float32, from_tensor
+from inkplex_data.memory.capture.state_source import ImportedStates, state_source
+from tests.memory.asked import Asked
+
+
+def tensor(tokens: int, width: int = 8, seed: int = 0) -> torch.Tensor:
+    return torch.randn(tokens, 3, width, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
+def bits(states: torch.Tensor) -> np.ndarray:
+    return states.view(torch.int16).numpy().view(np.uint16)
+
+
+@given(st.lists(st.floats(width=32), min_size=1))
+def test_rounding_is_torchs(values: list[float]) -> None:
+    array = np.array(values, np.float32)
+    ours, theirs = from_float32(array), from_tensor(torch.from_numpy(array))
+    finite = np.isfinite(array)
+    np.testing.assert_array_equal(ours[finite], theirs[finite])
+    np.testing.assert_array_equal(ours[np.isinf(array)], theirs[np.isinf(array)])
+    assert np.isnan((ours[np.isnan(array)].astype(np.uint32) << 16).view(np.float32)).all()
+
+
+def test_every_bfloat16_that_is_not_finite_is_found() -> None:
+    everything = np.arange(1 << 16, dtype=np.uint16)
+    values = torch.from_numpy(everything.view(np.int16)).view(torch.bfloat16)
+    for bit, finite in zip(everything, torch.isfinite(values).tolist(), strict=True):
+        assert (first_not_finite(np.array([[0], [bit]], np.uint16)) is None) == finite
+    assert first_not_finite(np.array([[0], [0x7F80]], np.uint16)) == 1
+
+
+@pytest.mark.parametrize("block_bytes", [1, 500, 8 << 20])
+def test_files_are_read_in_blocks(tmp_path: Path, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imported_states, "BLOCK_BYTES", block_bytes)
+    states, path = tensor(50), tmp_path / "s.safetensors"
+    save_file({"other": torch.zeros(3), "states": states}, path, metadata={"engine": "x"})
+    file = open_states_file(path, tokens=50, where="r.jsonl:2")
+    assert (file.tokens, file.width, file.dtype) == (50, 8, "BF16")
+    blocks = list(file.blocks())
+    assert max(block.nbytes for block in blocks) <= max(block_bytes, 3 * 8 * 2)
+    np.testing.assert_array_equal(np.concatenate(blocks), bits(states))
+
+
+def test_float32_is_rounded_and_the_only_tensor_needs_no_name(tmp_path: Path) -> None:
+    values, path = torch.randn(20, 3, 8), tmp_path / "s.safetensors"
+    save_file({"hidden": values}, path)
+    file = open_states_file(path, tokens=20, where="r.jsonl:2")
+    np.testing.assert_array_equal(np.concatenate(list(file.blocks())), bits(values.bfloat16()))
+    assert ImportedStates((file,)).identity == {"dtype": "float32"}
+
+
+def header(fields: dict[str, Any], data: bytes = b"") -> bytes:
+    text = json.dumps(fields).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def described(shape: Any, offsets: Any, dtype: Any = "BF16") -> dict[str, Any]:
+    return {"states": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no safetensors file: 0 bytes"),
+        (struct.pack("<Q", 2**62) + b"{}", "is no safetensors file: 10 bytes, header of 4,611"),
+        (struct.pack("<Q", 5) + b"{nope", "its header is not JSON"),
+        (header({}), r"has 0 tensors \(none\) and none named 'states'"),
+        (header({"a": {}, "b": {}}), r"has 2 tensors \(a, b\) and none named"),
+        (header({"states": 3}), "does not describe tensor 'states'"),
+        (header(described([2, 3, -8], [0, 96])), "does not describe"),
+        (header(described([2, 3, 8], [0])), "does not describe"),
+        (
+            header(described([3, 3, 8], [0, 144])),
+            r"has shape \[3, 3, 8\]; 2 computed tokens need \[2, 3, width\]",
+        ),
+        (header(described([2, 2, 8], [0, 64])), r"need \[2, 3, width\]"),
+        (header(described([2, 3], [0, 12])), r"need \[2, 3, width\]"),
+        (header(described([2, 3, 8], [0, 96], "F16"), bytes(96)), "is F16; states are BF16 or F32"),
+        (header(described([2, 3, 8], [0, 96])), "needs 96 bytes; its header gives it 0 to 96 of 0"),
+        (header(described([2, 3, 8], [0, 48]), bytes(96)), "needs 96 bytes"),
+        (header(described([2, 3, 10**15], [0, 96]), bytes(96)), "needs 12,000,000,000,000,000 bytes"),
+    ],
+)
+def test_headers_are_not_believed(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "s.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match=message) as caught:
+        open_states_file(path, tokens=2, where="r.jsonl:7")
+    assert caught.value.code == "recording-states-invalid"
+    assert str(caught.value.where) == "r.jsonl:7: s.safetensors"
+
+
+def test_values_that_are_not_finite_and_files_that_change_are_refused(tmp_path: Path) -> None:
+    states, path = tensor(6), tmp_path / "s.safetensors"
+    states[4, 1, 2] = float("nan")
+    save_file({"states": states}, path)
+    file = open_states_file(path, tokens=6, where="r.jsonl:2")
+    with pytest.raises(RecordingError, match="states of row 4 are not finite"):
+        list(file.blocks())
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(RecordingError, match="changed after it was checked"):
+        list(file.blocks())
+    path.unlink()
+    with pytest.raises(RecordingError, match="cannot be read"):
+        list(file.blocks())
+
+
+def stated(folder: Path, call: int, tokens: int, width: int = 8) -> Asked:
+    path = folder / f"{call}.safetensors"
+    save_file({"states": tensor(tokens, width, call)}, path)
+    return Asked(call, tokens, states_path=path)
+
+
+def test_requests_in_any_order_give_states_in_layout_order(tmp_path: Path) -> None:
+    requests = [stated(tmp_path, 3, 4), Asked(2, 0), stated(tmp_path, 1, 5)]
+    source = state_source(requests, None)
+    assert source is not None
+    assert (source.kind, source.width) == ("imported", 8)
+    expected = torch.cat([tensor(5, seed=1), tensor(4, seed=3)])
+    np.testing.assert_array_equal(np.concatenate(list(source.chunks())), bits(expected))
+    assert state_source([Asked(0, 3)], None) is None
+
+
+def test_mixtures_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        RecordingError, match=r"r.jsonl:4: call 2 names no states; call 1 \(line 3\) names 1.safe"
+    ) as caught:
+        state_source([stated(tmp_path, 1, 4), Asked(2, 1)], None, source="r.jsonl")
+    assert caught.value.code == "recording-states-mixed"
+    with pytest.raises(RecordingError, match=r"states have width 9, those of 1\.safetensors have 8"):
+        state_source([stated(tmp_path, 1, 4), stated(tmp_path, 2, 4, width=9)], None, source="r.jsonl")
+
+
+def write_recording(folder: Path, sizes: dict[int, int], **fields: Any) -> Path:
+    token = {"id": 1, "kind": "other", "bytes_b64": base64.b64encode(b"\xc3").decode(), "at": 0.1}
+    lines: list[dict[str, Any]] = [
+        {"schema": "inkplex/recording@1", "recording": "r", "provenance": {"é": 1}}
+    ]
+    lines += [{"call": call, "tokens": [token] * size, **fields} for call, size in sizes.items()]
+    path = folder / "task.recording.jsonl"
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    """What a serving engine left: states of calls 0 and 3."""
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    save_file({"states": tensor(5, seed=0)}, folder / "call_000000.safetensors")
+    save_file({"states": tensor(2, seed=3)}, folder / "call_3.safetensors")
+    (folder / "engine.log").write_text("x")
+    return folder
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_import_states(tmp_path: Path, engine: Path, inside: bool) -> None:
+    recording = write_recording(tmp_path, {0: 5, 1: 0, 3: 2})
+    out = (tmp_path if inside else tmp_path / "corpus") / "out.recording.jsonl"
+    result = import_states(recording, engine, out)
+    assert (result.requests, result.tokens, result.width, result.copied) == (2, 7, 8, 0 if inside else 2)
+    written = list(read_recording(out))
+    assert [call.states_path is None for call in written] == [False, True, False]
+    for call, seed in ((written[0], 0), (written[2], 3)):
+        assert call.states_path is not None
+        assert torch.equal(load_file(call.states_path)["states"], tensor(len(call), seed=seed))
+    before, after = recording.read_text().splitlines(), out.read_text().splitlines()
+    assert before[0] == after[0]
+    for old, new in zip(before[1:], after[1:], strict=True):
+        assert {key: value for key, value in json.loads(new).items() if key != "states"} == json.loads(old)
+    # Importing again over itself changes nothing.
+    again = out.read_bytes()
+    import_states(out, engine, out)
+    assert out.read_bytes() == again
+
+
+def test_import_states_names_what_does_not_fit(tmp_path: Path, engine: Path) -> None:
+    out = tmp_path / "corpus" / "out.jsonl"
+    with pytest.raises(UsageError, match=r"no states for 1 requests, among them call 2; 1 files .* call_3"):
+        import_states(write_recording(tmp_path, {0: 5, 2: 2}), engine, out)
+    with pytest.raises(RecordingError, match=r"task.recording.jsonl:3: call_3.safetensors: .*4 computed"):
+        import_states(write_recording(tmp_path, {0: 5, 3: 4}), engine, out)
+    recording = write_recording(tmp_path, {0: 5, 3: 2})
+    save_file({"states": tensor(2)}, engine / "call_03.safetensors")
+    with pytest.raises(
+        UsageError, match=r"call_03.safetensors and call_3.safetensors are of the same request"
+    ):
+        import_states(recording, engine, out)
+    with pytest.raises(UsageError, match="no such folder"):
+        import_states(recording, tmp_path / "nowhere", out)
+    with pytest.raises(UsageError, match="no request of the recording computed a token"):
+        (tmp_path / "empty").mkdir()
+        import_states(write_recording(tmp_path, {0: 0}), tmp_path / "empty", out)
+    assert not out.parent.exists()

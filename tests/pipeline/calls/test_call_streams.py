@@ -1,0 +1,119 @@
+"""What a side goes through before the codec: an extension of its band where it has a telephone's, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from inkplex_data.audio import band
+from inkplex_data.audio.call_audio import resolve_channels
+from inkplex_data.audio.resample import resample
+from inkplex_data.config.recipe import load_recipe
+from inkplex_data.corpus.entry import CallEntry, ChannelSpec
+from inkplex_data.corpus.swap import swapped
+from inkplex_data.corpus.transcripts import SpeakerRule
+from inkplex_data.errors import ConfigError, UsageError
+from inkplex_data.pipeline import tools
+from inkplex_data.pipeline.calls.call_streams import CallStreams
+from inkplex_data.pipeline.calls.scan_call import Scan
+from inkplex_data.pipeline.calls.speaker_rule import speaker_rule
+from inkplex_data.problems import ProblemLog
+
+
+class Louder:
+    """Stands for a model: what it did can be told from the samples."""
+
+    identity = "louder/1"
+
+    def extend(self, chunks: Iterable[np.ndarray], *, band_hz: int) -> Iterator[np.ndarray]:
+        assert 3_000 < band_hz < 5_000
+        return (2 * chunk for chunk in chunks)
+
+
+class Longer(Louder):
+    def extend(self, chunks: Iterable[np.ndarray], *, band_hz: int) -> Iterator[np.ndarray]:
+        yield from chunks
+        yield np.zeros(1, np.float32)
+
+
+@pytest.fixture
+def streams(tmp_path: Path) -> CallStreams:
+    """The agent at full band, the caller through a telephone."""
+    noise = 0.1 * np.random.default_rng(0).standard_normal((2, 48_000)).astype(np.float32)
+    noise[1] = resample(resample(noise[1], 24_000, 8_000), 8_000)
+    soundfile.write(tmp_path / "a.wav", noise.T, 24_000, subtype="FLOAT")
+    audio = resolve_channels(tmp_path / "a.wav")
+    found = audio.scan(ProblemLog(""))
+    scan = Scan(
+        "a",
+        found.samples,
+        found.samples,
+        found.samples,
+        "",
+        "",
+        0,
+        0,
+        0,
+        found.band_hz["agent"],
+        found.band_hz["caller"],
+    )
+    return CallStreams(audio, scan, load_recipe(None))
+
+
+def test_resampling_is_the_default(streams: CallStreams) -> None:
+    plain = np.concatenate(list(streams.audio.stream("caller")))
+    np.testing.assert_array_equal(np.concatenate(list(streams.open("caller"))), plain)
+    assert streams.transforms() == []
+
+
+def test_an_installed_extension(streams: CallStreams, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        EntryPoint(name.lower(), f"{__name__}:{name}", band.ENTRY_POINTS) for name in ("Louder", "Longer")
+    ]
+    monkeypatch.setattr(band, "entry_points", lambda group: points)
+    tools.bandwidth.cache_clear()
+    for name in ("agent", "caller"):
+        plain = np.concatenate(list(streams.open(name)))  # type: ignore[arg-type]
+        chosen = CallStreams(streams.audio, streams.scan, load_recipe(None, {"audio.bandwidth": "louder"}))
+        widened = np.concatenate(list(chosen.open(name)))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(widened, plain if name == "agent" else 2 * plain)
+    (made,) = chosen.transforms()
+    assert made.name == "bandwidth-extension"
+    assert (made.settings["channel"], made.settings["model"]) == ("caller", "louder/1")
+    longer = CallStreams(streams.audio, streams.scan, load_recipe(None, {"audio.bandwidth": "longer"}))
+    with pytest.raises(UsageError, match="made 48,001 samples of 48,000"):
+        list(longer.open("caller"))
+    tools.bandwidth.cache_clear()
+    with pytest.raises(ConfigError, match="one of resample, longer, louder"):
+        tools.bandwidth("none")
+
+
+def test_the_agents_label_goes_with_its_channel() -> None:
+    entry = CallEntry(
+        "a",
+        Path("a.wav"),
+        ChannelSpec(agent=1, caller=0),
+        None,
+        None,
+        None,
+        0,
+        "f",
+        None,
+        None,
+        None,
+        None,
+        None,
+        "",
+        "",
+    )
+    recipe = load_recipe(None)
+    assert speaker_rule(entry, recipe) == SpeakerRule(agent_channel=1)
+    # The labels of the transcript know nothing of the exchange.
+    assert speaker_rule(swapped(entry), recipe) == SpeakerRule(agent_channel=1, swapped=True)
+    named = load_recipe(None, {"words.agent": "spk_1", "text.main_speaker": "AGENT"})
+    assert speaker_rule(entry, named) == SpeakerRule(agent="spk_1", agent_channel=1, main="AGENT")

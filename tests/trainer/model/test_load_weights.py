@@ -1,0 +1,128 @@
+"""Weights of other spellings and with fewer depth positions load completely, or say what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from inkplex_data.errors import CheckpointError
+from inkplex_data.trainer.model.load_weights import convert_state_dict, load_personaplex
+from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
+from tests.trainer.conftest import random_codes, small_config
+
+
+def saved(path: Path, state: dict[str, Tensor]) -> Path:
+    save_file({name: value.contiguous() for name, value in state.items()}, path)
+    return path
+
+
+def split_attention(state: dict[str, Tensor], config: PersonaPlexConfig) -> dict[str, Tensor]:
+    """Kyutai's newer names: one entry for each slice of a packed attention weight."""
+    out = {}
+    for name, value in state.items():
+        slices = config.dep_q if name.startswith("depformer.") else 1
+        if name.endswith("self_attn.in_proj_weight"):
+            base, key = name.removesuffix("in_proj_weight"), "in_projs"
+        elif name.endswith("self_attn.out_proj.weight"):
+            base, key = name.removesuffix("out_proj.weight"), "out_projs"
+        else:
+            out[name] = value
+            continue
+        out |= {f"{base}{key}.{i}.weight": part.clone() for i, part in enumerate(value.chunk(slices))}
+    return out
+
+
+def same_logits(first: PersonaPlexLM, second: PersonaPlexLM) -> bool:
+    codes = random_codes(first.config, 6)
+    ours, theirs = first.forward_train(codes), second.forward_train(codes)
+    return torch.equal(ours.text_logits, theirs.text_logits) and torch.equal(
+        torch.nan_to_num(ours.logits), torch.nan_to_num(theirs.logits)
+    )
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_both_spellings_load_frozen_and_whole(tmp_path: Path, split: bool) -> None:
+    config = small_config()
+    source = PersonaPlexLM.seeded(config, 3)
+    state = source.state_dict()
+    path = saved(tmp_path / "model.safetensors", split_attention(state, config) if split else state)
+    model, report = load_personaplex(tmp_path if split else path, config, dtype=torch.float32)
+    assert report.as_released
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    assert not model.training
+    assert same_logits(model, source)
+    assert load_personaplex(path, config)[0].text_emb.weight.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_eight_positions_become_sixteen(tmp_path: Path, split: bool) -> None:
+    """Attention slices repeat; groups 8 … 15 are copies of 0 … 7 (seeds/000, section 2)."""
+    eight = small_config(dep_q=8)
+    source = PersonaPlexLM.seeded(eight, 3).state_dict()
+    path = saved(tmp_path / "moshi.safetensors", split_attention(source, eight) if split else source)
+    model, report = load_personaplex(path, small_config(), dtype=torch.float32)
+    state = model.state_dict()
+    assert len(report.repeated) == 4
+    assert report.zeroed == ["depformer_emb.7.weight"]
+    assert (state["depformer_emb.7.weight"] == 0).all()
+    for name in source:
+        if "self_attn" in name and name.startswith("depformer"):
+            assert torch.equal(state[name], torch.cat([source[name]] * 2))
+        else:
+            assert torch.equal(state[name], source[name])
+    for name, origin in report.copied.items():
+        assert torch.equal(state[name], source[origin])
+        assert state[name].data_ptr() != state[origin].data_ptr()
+    assert report.copied["linears.15.weight"] == "linears.7.weight"
+    assert report.copied["depformer_emb.14.weight"] == "depformer_emb.6.weight"
+    assert report.copied["depformer.layers.1.gating.9.linear_in.weight"] == (
+        "depformer.layers.1.gating.1.linear_in.weight"
+    )
+    # The first eight positions compute what the smaller model computes.
+    small = PersonaPlexLM(eight)
+    small.load_state_dict(source)
+    codes = random_codes(eight, 6)
+    ours, theirs = model.forward_train(codes), small.forward_train(codes)
+    torch.testing.assert_close(ours.logits[:, :8], theirs.logits, atol=1e-6, rtol=0, equal_nan=True)
+
+
+def test_state_in_memory_converts_the_same_way() -> None:
+    config = small_config()
+    state = PersonaPlexLM.seeded(config, 3).state_dict()
+    converted, report = convert_state_dict(split_attention(state, config), config)
+    assert report.as_released
+    assert list(converted) == list(state)
+    assert all(torch.equal(converted[name], state[name]) for name in state)
+
+
+def test_misfits_are_named_together(tmp_path: Path) -> None:
+    config = small_config()
+    state = PersonaPlexLM.seeded(config, 3).state_dict()
+    del state["text_linear.weight"]
+    state["condition.weight"] = torch.zeros(1)
+    state["emb.3.weight"] = torch.zeros(2, 2)
+    with pytest.raises(CheckpointError) as caught:
+        load_personaplex(saved(tmp_path / "m.safetensors", state), config)
+    text = str(caught.value)
+    for part in (
+        "missing text_linear.weight",
+        "unexpected condition.weight",
+        "emb.3.weight is [2, 2], should be [25, 32]",
+    ):
+        assert part in text
+    state = split_attention(PersonaPlexLM.seeded(config, 3).state_dict(), config)
+    del state["depformer.layers.0.self_attn.in_projs.2.weight"]
+    with pytest.raises(CheckpointError, match=r"not numbered 0 … 14"):
+        convert_state_dict(state, config)
+
+
+def test_files_that_are_no_weights_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no model weights here"):
+        load_personaplex(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"\xff" * 64)
+    with pytest.raises(CheckpointError, match="not a readable safetensors file"):
+        load_personaplex(tmp_path)
