@@ -14,8 +14,7 @@ from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, frame_mask, read_sidecar
-from inkplex_data.corpus.swap import swapped_sidecar
+from inkplex_data.corpus.sidecars.sidecar import Sidecar, frame_mask
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
 from inkplex_data.memory.tables import VERSIONS
@@ -117,12 +116,13 @@ def read_built(job: CallJob) -> CallPart:
 def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     """All of one call: text stream, loss mask, codes and versions."""
     recipe, frames = job.recipe, job.scan.frames
-    entry = ready_call(job.entry, recipe, job.store_root).entry
+    ready = ready_call(job.entry, recipe, job.store_root)
+    entry = ready.entry
     scanned = ledger.folder(SCANS, entry.call_id)
     log = ProblemLog(entry.call_id, strict=recipe.strict)
     log.extend([*scanned_problems(scanned), *job.notes])
     words = scanned_words(scanned)
-    sidecar = _sidecar(entry)
+    sidecar = ready.text.sidecar
     streams = CallStreams(call_audio(entry), job.scan, recipe)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
@@ -164,13 +164,6 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
         versions=versions,
         problems=log.problems,
     )
-
-
-def _sidecar(entry: CallEntry) -> Sidecar | None:
-    if entry.sidecar is None:
-        return None
-    sidecar = read_sidecar(entry.sidecar)
-    return swapped_sidecar(sidecar) if entry.swapped else sidecar
 
 
 def text_stream(

@@ -16,12 +16,10 @@ from inkplex_data.audio.call_audio import ChannelRef
 from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus import swap
-from inkplex_data.corpus.call_words import needs_words
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar, with_constructed_sides
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.speaker_rule import speaker_rule
 from inkplex_data.pipeline.ledger import Ledger, file_stamp, stamp
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.speech.agent.find import Hear, decide
@@ -34,14 +32,14 @@ WORDS: Final = "aligned"
 
 @dataclass(frozen=True)
 class Ready:
-    """The call with what was made for it, and what there is to say about that.
+    """The call with what was made for it, and what there is to say about that. `text` is read from its own files."""
 
-    `rule` goes for words that were made here: they have their labels already. None: the recipe's own rule.
-    """
-
-    entry: CallEntry
+    text: CallText
     notes: tuple[Problem, ...]
-    rule: SpeakerRule | None = None
+
+    @property
+    def entry(self) -> CallEntry:
+        return self.text.entry
 
 
 def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
@@ -51,14 +49,14 @@ def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
     """
     ledger = Ledger(store_root)
     notes: list[Problem] = []
+    text = CallText.of(entry, agent=recipe.words.agent, main=recipe.text.main_speaker)
     if recipe.audio.mono == "diarize" and _is_mono(entry):
-        entry = _two_streams(entry, recipe, ledger, notes)
+        text = _two_streams(text, recipe, ledger, notes)
     else:
-        entry = _with_sides(entry, recipe, ledger, notes)
-    if recipe.words.source == "whisper" and not _has_words(entry):
-        entry = _with_words(entry, recipe, ledger, notes)
-        return Ready(entry, tuple(notes), SpeakerRule(main=recipe.text.main_speaker))
-    return Ready(entry, tuple(notes))
+        text = _with_sides(text, recipe, ledger, notes)
+    if recipe.words.source == "whisper" and not text.has_words:
+        text = _with_words(text, recipe, ledger, notes)
+    return Ready(text, tuple(notes))
 
 
 def turns_beside(entry: CallEntry) -> Path | None:
@@ -73,7 +71,8 @@ def _is_mono(entry: CallEntry) -> bool:
     return isinstance(entry.audio, Path) and not named and open_audio(entry.audio).channels == 1
 
 
-def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
+def _two_streams(text: CallText, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallText:
+    entry = text.entry
     assert isinstance(entry.audio, Path)
     settings = recipe.audio
     rttm = turns_beside(entry)
@@ -105,10 +104,10 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
                 inactive=settings.inactive,
                 seed=settings.seed,
             )
-            if entry.sidecar is not None:
-                told = with_constructed_sides(read_sidecar(entry.sidecar), read_sidecar(made.sidecar))
-                text = told.model_dump_json(by_alias=True, exclude_none=True)
-                made.sidecar.write_text(text, encoding="utf-8")
+            if text.unswapped_sidecar is not None:
+                told = with_constructed_sides(text.unswapped_sidecar, read_sidecar(made.sidecar))
+                written = told.model_dump_json(by_alias=True, exclude_none=True)
+                made.sidecar.write_text(written, encoding="utf-8")
             log = ProblemLog(entry.call_id, strict=recipe.strict)
             overlap_us = int((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum())
             log.add(
@@ -121,15 +120,16 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
             _keep(working, log)
         folder = ledger.folder(STREAMS, entry.call_id)
     notes += _kept(folder)
-    return dataclasses.replace(entry, audio=folder / "call.wav", sidecar=folder / "call.sidecar.json")
+    return text.moved_to(
+        dataclasses.replace(entry, audio=folder / "call.wav", sidecar=folder / "call.sidecar.json")
+    )
 
 
-def _with_sides(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
-    """The entry with its channels named by the corpus, the recipe's rule, or a guess."""
-    settings = recipe.audio
-    rule = speaker_rule(entry, recipe)
+def _with_sides(text: CallText, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallText:
+    """The call with its channels named by the corpus, the recipe's rule, or a guess."""
+    entry, settings, rule = text.entry, recipe.audio, text.rule
     if settings.agent != "auto":
-        return decide(entry, settings.agent, rule=rule).entry
+        return text.moved_to(decide(entry, settings.agent, text=text).entry)
     hearing = dataclasses.astuple(rule), recipe.words.source, recipe.words.whisper, recipe.words.language
     mark = stamp(
         VERSION,
@@ -142,7 +142,7 @@ def _with_sides(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Pr
     folder = ledger.done(SIDES, entry.call_id, mark)
     if folder is None:
         found = decide(
-            entry, "auto", rule=rule, threshold=settings.agent_confidence, hear=_hearing(recipe, entry)
+            entry, "auto", text=text, threshold=settings.agent_confidence, hear=_hearing(recipe, text)
         )
         with ledger.result(SIDES, entry.call_id, mark) as working:
             log = ProblemLog(entry.call_id)
@@ -156,29 +156,21 @@ def _with_sides(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Pr
     notes += _kept(folder)
     named = json.loads((folder / "channels.json").read_text(encoding="utf-8"))
     if named is None:
-        return entry
-    return dataclasses.replace(entry, channels=ChannelSpec(**named), channels_assumed=False)
+        return text
+    return text.moved_to(dataclasses.replace(entry, channels=ChannelSpec(**named), channels_assumed=False))
 
 
-def _hearing(recipe: Recipe, entry: CallEntry) -> Hear | None:
+def _hearing(recipe: Recipe, text: CallText) -> Hear | None:
     """Whisper for the beginnings of both channels, where the recipe uses it for this call at all."""
-    if recipe.words.source != "whisper" or _has_words(entry):
+    if recipe.words.source != "whisper" or text.has_words:
         return None
     return lambda samples: tools.aligner(
         recipe.words.whisper, recipe.words.aligner, recipe.words.language
     ).text(samples)
 
 
-def _has_words(entry: CallEntry) -> bool:
-    if not needs_words(entry.words):
-        return True
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    return sidecar is not None and sidecar.words is not None and bool(sidecar.words.items)
-
-
-def _with_words(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
-    settings = recipe.words
-    rule = speaker_rule(entry, recipe)
+def _with_words(text: CallText, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallText:
+    entry, settings, rule = text.entry, recipe.words, text.rule
     mark = stamp(
         VERSION,
         [settings.whisper, settings.aligner, settings.language, dataclasses.astuple(rule), recipe.strict],
@@ -200,7 +192,7 @@ def _with_words(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Pr
             _keep(working, log)
         folder = ledger.folder(WORDS, entry.call_id)
     notes += _kept(folder)
-    return dataclasses.replace(entry, words=folder / "words.json")
+    return text.with_made_words(folder / "words.json")
 
 
 def _keep(folder: Path, log: ProblemLog) -> None:

@@ -13,13 +13,10 @@ from inkplex_data.audio.call_audio import CallAudio, resolve_channels
 from inkplex_data.audio.call_scan import AudioScan, Role
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config.recipe import Recipe
-from inkplex_data.corpus.call_words import given_words
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.corpus.word_repair import TimedWord, main_speaker_faults
 from inkplex_data.pipeline.calls.prepare import ready_call, turns_beside
-from inkplex_data.pipeline.calls.speaker_rule import speaker_rule
 from inkplex_data.pipeline.calls.speech_check import is_masked_by_check
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.ledger import Ledger, file_sha256, file_stamp, stamp
@@ -96,12 +93,7 @@ def scan_call(job: ScanJob) -> Scan:
     log.extend(ready.notes)
     audio = call_audio(entry)
     found_audio = audio.scan(log)
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    duration_us = samples_to_us(found_audio.samples)
-    rule = ready.rule if ready.rule is not None else speaker_rule(entry, job.recipe)
-    words, conditions = read_words(
-        dataclasses.replace(job, entry=entry), sidecar, duration_us, log, rule=rule
-    )
+    words, conditions = read_words(ready.text, job.recipe, samples_to_us(found_audio.samples), log)
     is_masked = is_masked_by_check(
         entry.call_id,
         audio.agent,
@@ -144,22 +136,19 @@ def call_audio(entry: CallEntry) -> CallAudio:
 
 
 def read_words(
-    job: ScanJob, sidecar: Sidecar | None, duration_us: int, log: ProblemLog, *, rule: SpeakerRule
+    text: CallText, recipe: Recipe, duration_us: int, log: ProblemLog
 ) -> tuple[list[TimedWord], Mapping[str, Any] | None]:
     """The call's repaired words and its text conditions, as the recipe's `words.source` says.
 
     Raises CallRefused where the agent has no words and the recipe does not say that this is meant.
     """
-    entry, recipe = job.entry, job.recipe
-    conditions = entry.text_conditions
+    entry = text.entry
     if recipe.words.source == "none":
-        return [], conditions
-    words, given = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
-    if conditions is None and not entry.swapped:
-        conditions = given
+        return [], entry.text_conditions
+    words = text.words(duration_us=duration_us, log=log)
     for fault in main_speaker_faults(words, recipe.text.main_speaker):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
-    return words, conditions
+    return words, text.conditions
 
 
 def scanned_words(folder: Path) -> list[TimedWord]:
