@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from inkplex_data.corpus.entry import CallEntry, ChannelSpec
+from inkplex_data.corpus.call_text import CallText
+from inkplex_data.corpus.entry import ChannelSpec
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.speaker_rule import speaker_rule
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.speech.agent.find import Hear, decide
@@ -18,12 +18,12 @@ from inkplex_data.speech.agent.find import Hear, decide
 class AgentSideJob(Job):
     """One call whose sides are to be told. `transcribe`: Whisper hears the beginnings where the rest leaves doubt."""
 
-    entry: CallEntry
+    text: CallText
     transcribe: bool
 
     @property
     def key(self) -> str:
-        return self.entry.call_id
+        return self.text.entry.call_id
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class AgentSide:
 
 def guess_side(job: AgentSideJob, folder: Path) -> AgentSide:
     """Guess and keep it. Raises CallRefused as `decide` does."""
-    entry, recipe = job.entry, job.recipe
+    entry = job.text.entry
     found = decide(
         entry,
         "auto",
-        rule=speaker_rule(entry, recipe),
-        threshold=recipe.audio.agent_confidence,
+        text=job.text,
+        threshold=job.recipe.audio.agent_confidence,
         hear=_hear(job) if job.transcribe else None,
     )
     log = ProblemLog(entry.call_id)
@@ -62,8 +62,6 @@ AGENT_SIDE: Final = Stage(
     run=guess_side,
     recipe=(
         "audio.agent_confidence",
-        "text.main_speaker",
-        "words.agent",
         "words.aligner",
         "words.language",
         "words.whisper",

@@ -15,8 +15,7 @@ from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, frame_mask, read_sidecar
-from inkplex_data.corpus.swap import swapped_sidecar
+from inkplex_data.corpus.sidecars.sidecar import Sidecar, frame_mask
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
 from inkplex_data.memory.tables import VERSIONS
@@ -86,11 +85,12 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     """All of one call: text stream, loss mask, codes and versions. Raises CallRefused."""
     recipe, frames = job.recipe, job.scan.frames
     found = SCAN.do(dataclasses.replace(job.scanned, build=job.build))
-    entry = prepare_call(job.scanned.files, job.build).entry
+    prepared = prepare_call(job.scanned.files, job.build)
+    entry = prepared.entry
     log = ProblemLog(entry.call_id, strict=recipe.strict)
     log.extend([*found.problems, *job.notes])
     words = list(found.words)
-    sidecar = _sidecar(entry)
+    sidecar = prepared.text.sidecar
     streams = CallStreams(call_audio(entry), job.scan, recipe)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
@@ -132,13 +132,6 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         versions=versions,
         problems=log.problems,
     )
-
-
-def _sidecar(entry: CallEntry) -> Sidecar | None:
-    if entry.sidecar is None:
-        return None
-    sidecar = read_sidecar(entry.sidecar)
-    return swapped_sidecar(sidecar) if entry.swapped else sidecar
 
 
 def text_stream(

@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from inkplex_data.audio.files.audio_source import open_audio
-from inkplex_data.corpus.call_words import needs_words
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.sidecars.sidecar import read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.pipeline.calls import spoken_words, two_streams
 from inkplex_data.pipeline.calls.agent_side import AGENT_SIDE, AgentSideJob
-from inkplex_data.pipeline.calls.speaker_rule import speaker_rule
 from inkplex_data.pipeline.calls.spoken_words import SPOKEN_WORDS, SpokenWordsJob
 from inkplex_data.pipeline.calls.two_streams import TWO_STREAMS, TwoStreamsJob
 from inkplex_data.pipeline.stage import Build
@@ -47,11 +44,14 @@ class CallFiles:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The call with what was made for it, what there is to say about that, and whose words its labels are."""
+    """What the call says, with what was made for it, and what there is to say about that."""
 
-    entry: CallEntry
+    text: CallText
     notes: tuple[Problem, ...]
-    rule: SpeakerRule
+
+    @property
+    def entry(self) -> CallEntry:
+        return self.text.entry
 
 
 def prepare_call(files: CallFiles, build: Build) -> Prepared:
@@ -59,28 +59,24 @@ def prepare_call(files: CallFiles, build: Build) -> Prepared:
 
     Raises CallRefused (what decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
     """
-    entry, recipe = files.entry, build.recipe
+    recipe = build.recipe
+    text = CallText.of(files.entry, agent=recipe.words.agent, main=recipe.text.main_speaker)
     notes: list[Problem] = []
-    listens = recipe.words.source == "whisper" and not _has_words(entry)
-    if recipe.audio.mono == "diarize" and _is_mono(entry):
-        entry = _divided(entry, files.turns, build, notes)
+    listens = recipe.words.source == "whisper" and not text.has_words
+    if recipe.audio.mono == "diarize" and _is_mono(files.entry):
+        text = _divided(text, files.turns, build, notes)
     elif recipe.audio.agent != "auto":
-        entry = decide(entry, recipe.audio.agent, rule=speaker_rule(entry, recipe)).entry
+        text = text.moved_to(decide(text.entry, recipe.audio.agent, text=text).entry)
     else:
-        found = AGENT_SIDE.do(AgentSideJob(build=build, entry=entry, transcribe=listens))
+        found = AGENT_SIDE.do(AgentSideJob(build=build, text=text, transcribe=listens))
         notes += found.notes
         if found.channels is not None:
-            entry = dataclasses.replace(entry, channels=found.channels, channels_assumed=False)
-    rule = speaker_rule(entry, recipe)
+            text = text.moved_to(
+                dataclasses.replace(text.entry, channels=found.channels, channels_assumed=False)
+            )
     if listens:
-        from inkplex_data.speech.align.align_corpus import known_text
-
-        job = SpokenWordsJob(build=build, entry=_audible(entry), text=known_text(entry), rule=rule)
-        notes += SPOKEN_WORDS.do(job).notes
-        entry = dataclasses.replace(entry, words=SPOKEN_WORDS.folder(job) / spoken_words.WORDS)
-        # Words that were heard have their labels already.
-        rule = SpeakerRule(main=recipe.text.main_speaker)
-    return Prepared(entry, tuple(notes), rule)
+        text = _heard(text, build, notes)
+    return Prepared(text, tuple(notes))
 
 
 def _is_mono(entry: CallEntry) -> bool:
@@ -89,7 +85,8 @@ def _is_mono(entry: CallEntry) -> bool:
     return isinstance(entry.audio, Path) and not named and open_audio(entry.audio).channels == 1
 
 
-def _divided(entry: CallEntry, turns: Path | None, build: Build, notes: list[Problem]) -> CallEntry:
+def _divided(text: CallText, turns: Path | None, build: Build, notes: list[Problem]) -> CallText:
+    entry = text.entry
     assert isinstance(entry.audio, Path)
     job = TwoStreamsJob(
         build=build,
@@ -102,13 +99,17 @@ def _divided(entry: CallEntry, turns: Path | None, build: Build, notes: list[Pro
     )
     notes += TWO_STREAMS.do(job).notes
     folder = TWO_STREAMS.folder(job)
-    return dataclasses.replace(entry, audio=folder / two_streams.AUDIO, sidecar=folder / two_streams.SIDECAR)
+    return text.moved_to(
+        dataclasses.replace(entry, audio=folder / two_streams.AUDIO, sidecar=folder / two_streams.SIDECAR)
+    )
 
 
-def _audible(entry: CallEntry) -> CallEntry:
-    """The entry without what no sound depends on, so that another family or role costs no listening."""
-    return dataclasses.replace(
-        entry,
+def _heard(text: CallText, build: Build, notes: list[Problem]) -> CallText:
+    from inkplex_data.speech.align.align_corpus import known_text
+
+    # Without what no sound depends on, so that another family or role costs no listening.
+    audible = dataclasses.replace(
+        text.entry,
         words=None,
         sidecar=None,
         recording=None,
@@ -120,10 +121,6 @@ def _audible(entry: CallEntry) -> CallEntry:
         text_conditions=None,
         duration_s=None,
     )
-
-
-def _has_words(entry: CallEntry) -> bool:
-    if not needs_words(entry.words):
-        return True
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    return sidecar is not None and sidecar.words is not None and bool(sidecar.words.items)
+    job = SpokenWordsJob(build=build, entry=audible, text=known_text(text.entry), rule=text.rule)
+    notes += SPOKEN_WORDS.do(job).notes
+    return text.with_made_words(SPOKEN_WORDS.folder(job) / spoken_words.WORDS)

@@ -11,10 +11,8 @@ from inkplex_data.audio.call_audio import CallAudio, resolve_channels
 from inkplex_data.audio.call_scan import AudioScan, Role
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config.recipe import Recipe
-from inkplex_data.corpus.call_words import given_words
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.sidecars.sidecar import read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.corpus.word_repair import TimedWord, main_speaker_faults
 from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallFiles, prepare_call
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
@@ -91,8 +89,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     log.extend(prepared.notes)
     audio = call_audio(entry)
     found = audio.scan(log)
-    duration_us = samples_to_us(found.samples)
-    words, conditions = read_words(entry, recipe, duration_us, log, rule=prepared.rule)
+    words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
     is_masked = is_masked_by_check(call_id, audio.agent, words, build, log=log, audio_sha256=found.sha256)
     start_us, end_us = voice_stretch(
         words,
@@ -123,22 +120,19 @@ def call_audio(entry: CallEntry) -> CallAudio:
 
 
 def read_words(
-    entry: CallEntry, recipe: Recipe, duration_us: int, log: ProblemLog, *, rule: SpeakerRule
+    text: CallText, recipe: Recipe, duration_us: int, log: ProblemLog
 ) -> tuple[list[TimedWord], Mapping[str, Any] | None]:
     """The call's repaired words and its text conditions, as the recipe's `words.source` says.
 
     Raises CallRefused where the agent has no words and the recipe does not say that this is meant.
     """
-    conditions = entry.text_conditions
+    entry = text.entry
     if recipe.words.source == "none":
-        return [], conditions
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    words, given = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
-    if conditions is None and not entry.swapped:
-        conditions = given
+        return [], entry.text_conditions
+    words = text.words(duration_us=duration_us, log=log)
     for fault in main_speaker_faults(words, recipe.text.main_speaker):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
-    return words, conditions
+    return words, text.conditions
 
 
 def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
