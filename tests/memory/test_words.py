@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 from hypothesis import given
 
+from inkplex_data.memory.tables import NEVER_US
 from inkplex_data.memory.words import Words, assemble_words
 from tests.memory.sessions import slow_words, token_tables
 
@@ -91,5 +91,4 @@ def test_no_words_at_all() -> None:
         assert len(words) == 0
         assert words.frame().is_empty()
         assert words.word_of_row().tolist() == [-1] * len(tokens)
-        times = np.arange(len(tokens))
-        assert [len(limit) for limit in words.whole_limits(times, times)] == [0, 0, 0]
+        assert words.whole_limits(tokens).rows() == [(NEVER_US, -1)] * len(tokens)
