@@ -55,7 +55,7 @@ def sweep(tokens: pl.DataFrame, clock: SessionClock, window: int) -> pl.DataFram
     arrival_us = tokens["arrival_us"].to_numpy()
     order = arrival_order(arrival_us)
     arrived_us = arrival_us[order]
-    complete_us, oldest = assemble_words(tokens).whole_limits(tokens)[order]
+    complete_us, oldest = assemble_words(tokens).whole_limits(tokens)[order].to_numpy().T
     before = np.full(len(tokens), -1)
     opened = np.zeros(len(tokens), np.int64)
     parts = []
