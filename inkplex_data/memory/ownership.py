@@ -8,7 +8,6 @@ token appears once. Contradictions are RecordingErrors that name both places.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -61,15 +60,6 @@ class Request(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Segment:
-    """Positions [start, stop) of a request's context, computed by request `owner`."""
-
-    owner: int
-    start: int
-    stop: int
-
-
 class Ownership:
     """The prefix chains of one recording, checked.
 
@@ -108,17 +98,6 @@ class Ownership:
         while (cached := self._by_call[call].cached) and position < cached[1]:
             call = cached[0]
         return call
-
-    def segments(self, call: int) -> tuple[Segment, ...]:
-        """The context of `call` from its first position on, each stretch with its owner."""
-        found: list[Segment] = []
-        stop = self.context_tokens(call)
-        while stop > 0:
-            call = self.owner_of(call, stop - 1)
-            start = self.prefix_tokens(call)
-            found.append(Segment(call, start, stop))
-            stop = start
-        return tuple(reversed(found))
 
     def _error(self, code: str, request: Request, what: str) -> RecordingError:
         return RecordingError(

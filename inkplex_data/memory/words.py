@@ -58,40 +58,12 @@ class Words:
         """The word as the tokens spell it; not always UTF-8."""
         return self.pool[self.offsets[word] : self.offsets[word + 1]]
 
-    def text(self, word: int) -> str:
-        """The word as text, with U+FFFD where its bytes are not UTF-8."""
-        return self.bytes_of(word).decode("utf-8", "replace")
-
     def word_of_row(self) -> NDArray[np.int32]:
         """[N] the first word that each token touches, −1 where it touches none."""
         first = np.full(self.tokens, -1, np.int32)
         # Assigning from the last span to the first leaves the first word of each row.
         first[self.span_row[::-1]] = self.span_word[::-1]
         return first
-
-    def frame(self) -> pl.DataFrame:
-        """One line per word: word, call, bytes, text, first_row, completer_row."""
-        return pl.DataFrame(
-            {
-                "word": np.arange(len(self), dtype=np.int32),
-                "call": self.call,
-                "bytes": pl.Series([self.bytes_of(word) for word in range(len(self))], dtype=pl.Binary),
-                "text": pl.Series([self.text(word) for word in range(len(self))], dtype=pl.String),
-                "first_row": self.first,
-                "completer_row": self.completer,
-            }
-        )
-
-    def spans(self) -> pl.DataFrame:
-        """One line per token and word it touches: word, row, start, end (bytes within the word)."""
-        return pl.DataFrame(
-            {
-                "word": self.span_word,
-                "row": self.span_row,
-                "start": self.span_start,
-                "end": self.span_end,
-            }
-        )
 
     def whole_limits(self, tokens: pl.DataFrame) -> pl.DataFrame:
         """When each token is whole, `memory.tables.WHOLE`: one line per token, in layout order.
