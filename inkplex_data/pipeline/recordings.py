@@ -12,7 +12,7 @@ from inkplex_data.corpus.recordings.recording import RecordingHeader, read_recor
 from inkplex_data.corpus.recordings.vocabulary import ByteVocabulary
 from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture.state_source import StateSource, state_source
-from inkplex_data.memory.ownership import token_table
+from inkplex_data.memory.ownership import tabulate
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.recording_states import FoundStates, save_states
 from inkplex_data.pipeline.stage import Job, Stage
@@ -49,10 +49,14 @@ class FoundRecording:
 
 @dataclass(frozen=True)
 class ReadRecording:
-    """A recording and its tokens table in layout order; captured states lie beside it in the result's folder."""
+    """A recording and its tokens in layout order; captured states lie beside them in the result's folder.
+
+    `whole` (`memory.tables.WHOLE`) is what the words say of each token; all calls over the recording share it.
+    """
 
     found: FoundRecording
     tokens: pl.DataFrame
+    whole: pl.DataFrame
 
 
 def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
@@ -63,7 +67,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
     recipe = job.recipe
     recording = read_recording(job.path, root=job.build.corpus_root)
     requests = list(recording)
-    tokens = token_table(requests, tokenizer=tools.tokenizer(recipe.text.tokenizer), source=job.path.name)
+    tokens, words = tabulate(requests, tokenizer=tools.tokenizer(recipe.text.tokenizer), source=job.path.name)
     capture = recipe.memory.capture if recipe.memory is not None else None
     source = state_source(requests, capture, source=job.path.name, load=tools.inkling)
     header = recording.header
@@ -83,7 +87,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
         branch_at_us=branch[1] if branch else None,
         states=states,
     )
-    return ReadRecording(found, tokens)
+    return ReadRecording(found, tokens, words.whole_limits(tokens))
 
 
 def _check_vocabulary(header: RecordingHeader, source: StateSource | None, path: Path) -> None:

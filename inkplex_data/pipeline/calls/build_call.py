@@ -112,9 +112,9 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
-        tokens = load_field(job.memory.folder, ReadRecording, "tokens")
+        tokens, whole = (load_field(job.memory.folder, ReadRecording, name) for name in ("tokens", "whole"))
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
-        versions = build_versions(tokens, clock, window=recipe.memory.window)
+        versions = build_versions(tokens, clock, window=recipe.memory.window, whole=whole)
     agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
     row = _row(job, placed, sidecar)
     # What was divided has channels of the ledger's file, not of the corpus's.
