@@ -11,13 +11,12 @@ from typing import Any
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.recordings.recording import RecordingHeader, read_recording
 from inkplex_data.corpus.recordings.vocabulary import ByteVocabulary
-from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture.state_source import StateSource, state_source
 from inkplex_data.memory.ownership import token_table
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.ledger import Ledger, file_sha256, file_stamp, stamp
 from inkplex_data.pipeline.recording_states import FoundStates, save_states
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 VERSION = 2
 KIND = "recordings"
@@ -114,12 +113,8 @@ def _check_vocabulary(header: RecordingHeader, source: StateSource | None, path:
     if source is None or source.kind != "captured" or header.tokenizer != ByteVocabulary.identity:
         return
     if not (source.identity or {}).get("untrained", False):
-        raise RecordingError(
-            "recording-token-id",
-            f"its tokens are bytes ({ByteVocabulary.identity}), which the trained model was not made for",
-            where=path.name,
-            next_step=CODES["recording-token-id"].remedy,
-        )
+        what = f"its tokens are bytes ({ByteVocabulary.identity}), which the trained model was not made for"
+        raise recording_refusal("recording-token-id", what, path.name)
 
 
 def tokens_path(job: RecordingJob) -> Path:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from inkplex_data.atomic import replacing
 from inkplex_data.corpus.jsontext import numbered_lines
-from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
+from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import UsageError
 from inkplex_data.memory.capture.imported_states import StatesFile, open_states_file, states_error
 from inkplex_data.memory.capture.state_source import ImportedStates
@@ -77,7 +77,7 @@ def _listed(folder: Path) -> dict[int, Path]:
 
 
 def _match(
-    calls: list[RecordingCall], listed: dict[int, Path], recording: Path, folder: Path
+    calls: list[RecordedRequest], listed: dict[int, Path], recording: Path, folder: Path
 ) -> dict[int, StatesFile]:
     known = {call.call for call in calls}
     strangers = [path.name for number, path in listed.items() if number not in known]
