@@ -17,7 +17,7 @@ from inkplex_data.grid import MASK_ALL, MASK_CALLER
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.prepare import CallFiles
 from inkplex_data.pipeline.calls.scan_call import SCAN, ScanJob, call_audio
-from inkplex_data.pipeline.calls.speech_check import is_masked_by_check, failed_check
+from inkplex_data.pipeline.calls.speech_check import failed_check, is_masked_by_check
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
 from inkplex_data.problems import Problem, ProblemLog
