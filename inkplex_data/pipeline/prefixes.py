@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.audio.loudness import normalise_lufs
 from inkplex_data.audio.resample import resample
@@ -88,8 +87,7 @@ def _voice_samples(job: PrefixJob) -> np.ndarray:
     assert job.source is not None
     first, last = us_to_samples(voice.start_us), us_to_samples(voice.end_us)
     kept, at = [], 0
-    source = ready_call(job.source, job.recipe, job.store_root).entry
-    for chunk in resolve_channels(source.audio, source.channels).stream("agent"):
+    for chunk in ready_call(job.source, job.recipe, job.store_root).audio.stream("agent"):
         kept.append(chunk[max(first - at, 0) : max(last - at, 0)])
         at += len(chunk)
         if at >= last:

@@ -37,7 +37,6 @@ from inkplex_data.pipeline.calls.prepare import ready_call
 from inkplex_data.pipeline.calls.scan_call import KIND as SCANS
 from inkplex_data.pipeline.calls.scan_call import (
     Scan,
-    call_audio,
     scanned_conditions,
     scanned_problems,
     scanned_words,
@@ -117,13 +116,14 @@ def read_built(job: CallJob) -> CallPart:
 def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     """All of one call: text stream, loss mask, codes and versions."""
     recipe, frames = job.recipe, job.scan.frames
-    entry = ready_call(job.entry, recipe, job.store_root).entry
+    ready = ready_call(job.entry, recipe, job.store_root)
+    entry = ready.entry
     scanned = ledger.folder(SCANS, entry.call_id)
     log = ProblemLog(entry.call_id, strict=recipe.strict)
     log.extend([*scanned_problems(scanned), *job.notes])
     words = scanned_words(scanned)
     sidecar = _sidecar(entry)
-    streams = CallStreams(call_audio(entry), job.scan, recipe)
+    streams = CallStreams(ready.audio, job.scan, recipe)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
     if augmentation is not None:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from inkplex_data.audio.call_audio import ChannelRef
-from inkplex_data.audio.files.audio_source import open_audio
+from inkplex_data.audio.call_audio import CallAudio, CallFiles, ChannelRef, open_files
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus import swap
 from inkplex_data.corpus.call_words import needs_words
@@ -34,12 +33,13 @@ WORDS: Final = "aligned"
 
 @dataclass(frozen=True)
 class Ready:
-    """The call with what was made for it, and what there is to say about that.
+    """The call with what was made for it, opened, and what there is to say about that.
 
     `rule` goes for words that were made here: they have their labels already. None: the recipe's own rule.
     """
 
     entry: CallEntry
+    audio: CallAudio
     notes: tuple[Problem, ...]
     rule: SpeakerRule | None = None
 
@@ -47,18 +47,21 @@ class Ready:
 def ready_call(entry: CallEntry, recipe: Recipe, store_root: Path) -> Ready:
     """The same files on every call of this, made at the first one.
 
-    Raises CallRefused (what decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
+    Raises CallRefused (what opening, decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
     """
     ledger = Ledger(store_root)
     notes: list[Problem] = []
-    if recipe.audio.mono == "diarize" and _is_mono(entry):
-        entry = _two_streams(entry, recipe, ledger, notes)
+    files = open_files(entry.audio)
+    if recipe.audio.mono == "diarize" and _is_mono(entry, files):
+        entry = _two_streams(entry, files, recipe, ledger, notes)
+        files = open_files(entry.audio)
     else:
-        entry = _with_sides(entry, recipe, ledger, notes)
+        entry = _with_sides(entry, files, recipe, ledger, notes)
+    audio = files.channels(entry.channels)
     if recipe.words.source == "whisper" and not _has_words(entry):
-        entry = _with_words(entry, recipe, ledger, notes)
-        return Ready(entry, tuple(notes), SpeakerRule(main=recipe.text.main_speaker))
-    return Ready(entry, tuple(notes))
+        entry = _with_words(entry, audio, recipe, ledger, notes)
+        return Ready(entry, audio, tuple(notes), SpeakerRule(main=recipe.text.main_speaker))
+    return Ready(entry, audio, tuple(notes))
 
 
 def turns_beside(entry: CallEntry) -> Path | None:
@@ -67,13 +70,15 @@ def turns_beside(entry: CallEntry) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def _is_mono(entry: CallEntry) -> bool:
+def _is_mono(entry: CallEntry, files: CallFiles) -> bool:
     """A one-channel file whose channels nobody named."""
     named = entry.channels is not None and not entry.channels_assumed
-    return isinstance(entry.audio, Path) and not named and open_audio(entry.audio).channels == 1
+    return isinstance(entry.audio, Path) and not named and files.agent.channels == 1
 
 
-def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
+def _two_streams(
+    entry: CallEntry, files: CallFiles, recipe: Recipe, ledger: Ledger, notes: list[Problem]
+) -> CallEntry:
     assert isinstance(entry.audio, Path)
     settings = recipe.audio
     rttm = turns_beside(entry)
@@ -95,11 +100,11 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
 
         with ledger.result(STREAMS, entry.call_id, mark) as working:
             made = divide(
-                ChannelRef(entry.audio),
+                ChannelRef(files.agent),
                 working / "call",
                 diarizer=None if rttm else tools.diarizer(settings.diarizer, settings.speakers),
                 rttm=rttm,
-                # A call and its exchanged twin are one recording, so `random` has to choose alike.
+                # A call and its exchanged twin hold one sound, so `random` has to choose alike.
                 call_id=entry.call_id.removesuffix(swap.SUFFIX) if entry.swapped else entry.call_id,
                 main=settings.main_speaker,
                 inactive=settings.inactive,
@@ -124,12 +129,14 @@ def _two_streams(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[P
     return dataclasses.replace(entry, audio=folder / "call.wav", sidecar=folder / "call.sidecar.json")
 
 
-def _with_sides(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
+def _with_sides(
+    entry: CallEntry, files: CallFiles, recipe: Recipe, ledger: Ledger, notes: list[Problem]
+) -> CallEntry:
     """The entry with its channels named by the corpus, the recipe's rule, or a guess."""
     settings = recipe.audio
     rule = speaker_rule(entry, recipe)
     if settings.agent != "auto":
-        return decide(entry, settings.agent, rule=rule).entry
+        return decide(entry, settings.agent, files=files, rule=rule).entry
     hearing = dataclasses.astuple(rule), recipe.words.source, recipe.words.whisper, recipe.words.language
     mark = stamp(
         VERSION,
@@ -142,7 +149,12 @@ def _with_sides(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Pr
     folder = ledger.done(SIDES, entry.call_id, mark)
     if folder is None:
         found = decide(
-            entry, "auto", rule=rule, threshold=settings.agent_confidence, hear=_hearing(recipe, entry)
+            entry,
+            "auto",
+            files=files,
+            rule=rule,
+            threshold=settings.agent_confidence,
+            hear=_hearing(recipe, entry),
         )
         with ledger.result(SIDES, entry.call_id, mark) as working:
             log = ProblemLog(entry.call_id)
@@ -176,7 +188,9 @@ def _has_words(entry: CallEntry) -> bool:
     return sidecar is not None and sidecar.words is not None and bool(sidecar.words.items)
 
 
-def _with_words(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Problem]) -> CallEntry:
+def _with_words(
+    entry: CallEntry, audio: CallAudio, recipe: Recipe, ledger: Ledger, notes: list[Problem]
+) -> CallEntry:
     settings = recipe.words
     rule = speaker_rule(entry, recipe)
     mark = stamp(
@@ -195,7 +209,7 @@ def _with_words(entry: CallEntry, recipe: Recipe, ledger: Ledger, notes: list[Pr
         aligner = tools.aligner(settings.whisper, settings.aligner, settings.language)
         with ledger.result(WORDS, entry.call_id, mark) as working:
             log = ProblemLog(entry.call_id, strict=recipe.strict)
-            words = align_entry(entry, aligner, log, rule=rule)
+            words = align_entry(entry, aligner, log, rule=rule, audio=audio)
             write_words(working / "words.json", words)
             _keep(working, log)
         folder = ledger.folder(WORDS, entry.call_id)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.audio.call_audio import CallAudio, resolve_channels
-from inkplex_data.audio.call_scan import AudioScan, Role
+from inkplex_data.audio.call_scan import AudioScan, Side
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_words import given_words
@@ -68,9 +67,9 @@ class Scan:
     is_masked: bool = False
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
 
-    def band_hz(self, role: Role) -> int | None:
+    def band_hz(self, side: Side) -> int | None:
         """The highest frequency that a side uses; None where it is silent."""
-        return self.agent_band_hz if role == "agent" else self.caller_band_hz
+        return self.agent_band_hz if side == "agent" else self.caller_band_hz
 
     @property
     def frames(self) -> int:
@@ -94,8 +93,7 @@ def scan_call(job: ScanJob) -> Scan:
     ready = ready_call(job.entry, job.recipe, job.store_root)
     entry = ready.entry
     log.extend(ready.notes)
-    audio = call_audio(entry)
-    found_audio = audio.scan(log)
+    found_audio = ready.audio.scan(log)
     sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
     duration_us = samples_to_us(found_audio.samples)
     rule = ready.rule if ready.rule is not None else speaker_rule(entry, job.recipe)
@@ -104,7 +102,7 @@ def scan_call(job: ScanJob) -> Scan:
     )
     is_masked = is_masked_by_check(
         entry.call_id,
-        audio.agent,
+        ready.audio.agent,
         words,
         job.recipe,
         ledger=ledger,
@@ -136,11 +134,6 @@ def scan_call(job: ScanJob) -> Scan:
         )
         _dump(folder / "conditions.json", conditions)
     return scan
-
-
-def call_audio(entry: CallEntry) -> CallAudio:
-    """The call's two channels. Raises CallRefused."""
-    return resolve_channels(entry.audio, entry.channels)
 
 
 def read_words(

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import torch
 
+from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.errors import CallRefused, ConfigError
@@ -120,10 +121,10 @@ def test_new_words_or_another_model_are_listened_to(
         raise CallRefused("unexpected", "asked")
 
     monkeypatch.setattr(tools, "speech_scorer", counting)
-    from inkplex_data.pipeline.calls.scan_call import call_audio, scanned_words
+    from inkplex_data.pipeline.calls.scan_call import scanned_words
 
     words = scanned_words(Ledger(tmp_path).folder("scans", "good"))
-    agent = call_audio(entry).agent
+    agent = resolve_channels(entry.audio, entry.channels).agent
 
     def check(**changed: object) -> bool:
         given = {"words": words, "recipe": recipe, "audio_sha256": scan.audio_sha256} | changed
