@@ -136,7 +136,7 @@ def diarize(
     json_output: bool = typer.Option(False, "--json", help="One JSON object a recording."),
 ) -> None:
     """Divide one-channel recordings into agent (left) and caller (right), as many samples as before."""
-    from inkplex_data.audio.call_audio import ChannelRef
+    from inkplex_data.audio.call_audio import open_channel
     from inkplex_data.errors import CallRefused, UsageError
     from inkplex_data.speech.diarize.diarizer import load_diarizer
     from inkplex_data.speech.diarize.divide import divide
@@ -150,7 +150,7 @@ def diarize(
     for name, path in recordings.items():
         try:
             made = divide(
-                ChannelRef(path),
+                open_channel(path),
                 out / name,
                 diarizer=diarizer,
                 rttm=rttm / f"{name}.rttm" if rttm is not None and rttm.is_dir() else rttm,
