@@ -78,10 +78,6 @@ class ReplayPlan:
     delay: int
 
     @property
-    def forced_frames(self) -> int:
-        return self.prefix_frames + self.free - self.first
-
-    @property
     def steps(self) -> int:
         return self.prefix_frames + self.stop - self.first + self.delay
 

@@ -7,7 +7,6 @@ arguments of the run. A run keeps its recipe, and resumes with the same one only
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -248,8 +247,3 @@ def recipe_differences(saved: Mapping[str, Any], wanted: Mapping[str, Any], at: 
         elif old != new:
             lines.append(f"{at}{key}: the run has {old!r}, this recipe {new!r}")
     return lines
-
-
-def sizes_of(config: PersonaPlexConfig) -> dict[str, Any]:
-    """An architecture as JSON values."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(config).items()}

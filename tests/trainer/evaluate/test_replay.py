@@ -125,7 +125,7 @@ def test_the_opening_is_forced_as_training_reads_it(
     heard = ear.ids()
     wanted = lm.delays.sequence(forced_ids(call, plan)[None], lm.initial_ids())[0]
     # Position f + 1 holds frame f; the last forced frame's delayed codes lie one further.
-    forced = plan.forced_frames
+    forced = plan.prefix_frames + plan.free - plan.first
     assert torch.equal(heard[:, : forced + 1], wanted[:, : forced + 1])
     assert heard.shape[1] == plan.steps
     own = torch.from_numpy(made.ids[:, plan.free - plan.first :])
