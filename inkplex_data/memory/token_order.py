@@ -1,7 +1,7 @@
 """The two orders of a recording's tokens (seeds/000, "Current sequence memory", section 3).
 
-Layout order, by (call, position), is the row order of the states and of the stored tokens table.
-Arrival order, by (arrival, call, position), defines the window; a token's index in it is its rank.
+Layout order, by (request, position), is the row order of the states and of the stored tokens table.
+Arrival order, by (arrival, request, position), defines the window; a token's index in it is its rank.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from inkplex_data.errors import RecordingError
 REQUIRED = ("call", "position", "special", "bytes", "arrival_us")
 
 
-def layout_order(call: NDArray[np.integer], position: NDArray[np.integer]) -> NDArray[np.int64]:
+def layout_order(request: NDArray[np.integer], position: NDArray[np.integer]) -> NDArray[np.int64]:
     """Indices that put tokens into layout order; int64 [N].
 
     Raises RecordingError when two tokens claim the same place, because each is computed once.
     """
-    order = np.lexsort((position, call))
-    sorted_call, sorted_position = call[order], position[order]
-    same = (sorted_call[1:] == sorted_call[:-1]) & (sorted_position[1:] == sorted_position[:-1])
+    order = np.lexsort((position, request))
+    sorted_request, sorted_position = request[order], position[order]
+    same = (sorted_request[1:] == sorted_request[:-1]) & (sorted_position[1:] == sorted_position[:-1])
     if same.any():
         at = int(np.flatnonzero(same)[0])
         raise RecordingError(
             "recording-duplicate-token",
-            f"tokens {order[at]} and {order[at + 1]} both claim call {sorted_call[at]}, "
+            f"tokens {order[at]} and {order[at + 1]} both claim request {sorted_request[at]}, "
             f"position {sorted_position[at]}",
             next_step="List every computed token once, under the request that computed it.",
         )
@@ -57,7 +57,9 @@ def in_layout_order(tokens: pl.DataFrame) -> pl.DataFrame:
     empty = [name for name in ("call", "position", "arrival_us") if tokens[name].null_count()]
     if empty:
         raise ValueError(f"the token table has nulls in {', '.join(empty)}")
-    call, position = tokens["call"].to_numpy(), tokens["position"].to_numpy()
-    if ((call[1:] > call[:-1]) | ((call[1:] == call[:-1]) & (position[1:] > position[:-1]))).all():
+    request, position = tokens["call"].to_numpy(), tokens["position"].to_numpy()
+    if (
+        (request[1:] > request[:-1]) | ((request[1:] == request[:-1]) & (position[1:] > position[:-1]))
+    ).all():
         return tokens
-    return tokens[layout_order(call, position)]
+    return tokens[layout_order(request, position)]

@@ -336,7 +336,7 @@ def test_twins_that_differ_before_their_fork_fail(tampered: Path) -> None:
     assert count >= 2
     messages = {violation.item: violation.message for violation in audit(tampered).violations}
     assert "differ before it" in messages["paid-0000"]
-    assert "late-0000 has call 0 position" in messages["paid-0000"]
+    assert "late-0000 has request 0 position" in messages["paid-0000"]
     assert "is not seen alike by 'late'" in messages["paid"]
 
 

@@ -141,7 +141,7 @@ def test_requests_in_any_order_give_states_in_layout_order(tmp_path: Path) -> No
 
 def test_mixtures_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        RecordingError, match=r"r.jsonl:4: call 2 names no states; call 1 \(line 3\) names 1.safe"
+        RecordingError, match=r"r.jsonl:4: request 2 names no states; request 1 \(line 3\) names 1.safe"
     ) as caught:
         state_source([stated(tmp_path, 1, 4), Asked(2, 1)], None, source="r.jsonl")
     assert caught.value.code == "recording-states-mixed"
