@@ -34,7 +34,7 @@ class SessionClock:
     """Maps the steps of one call onto session time.
 
     `recording_starts_at_us`: session time at which the call's audio begins. `prefix_frames`: steps
-    before the recording, all of which read the memory of its start. `frames`: all steps, prefix included.
+    before the call, all of which read the memory of its start. `frames`: all steps, prefix included.
     """
 
     recording_starts_at_us: int
@@ -171,10 +171,10 @@ def _distinct(
 
 
 def shift_versions(versions: pl.DataFrame, prefix_frames: int) -> pl.DataFrame:
-    """Recording-relative versions after `prefix_frames` frames of prefix were put before the recording.
+    """Call-relative versions after `prefix_frames` frames of prefix were put before the call.
 
     [s, e) becomes [s + P, e + P), except that s = 0 stays 0: every prefix frame reads the memory of the
-    recording's start (seeds/000, "Current sequence memory", section 9).
+    call's start (seeds/000, "Current sequence memory", section 9).
     """
     if prefix_frames < 0:
         raise ValueError(f"a prefix cannot have {prefix_frames} frames")

@@ -337,7 +337,7 @@ def test_twins_that_differ_before_their_fork_fail(tampered: Path) -> None:
     messages = {violation.item: violation.message for violation in audit(tampered).violations}
     assert "differ before it" in messages["paid-0000"]
     assert "late-0000 has request 0 position" in messages["paid-0000"]
-    assert "is not seen alike by 'late'" in messages["paid"]
+    assert "is seen differently by 'late'" in messages["paid"]
 
 
 def test_a_twin_with_the_tokens_of_the_other_branch_fails(tampered: Path) -> None:

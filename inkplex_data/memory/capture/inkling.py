@@ -176,7 +176,7 @@ def _device(name: str) -> Any:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(
-            f"no device {name!r}: {reason}", where="memory.capture.device", next_step="use auto or cpu"
+            f"no device {name!r}: {reason}", where="memory.capture.device", next_step="Use auto or cpu."
         ) from error
 
 
@@ -201,7 +201,7 @@ def _load(checkpoint: Checkpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
         raise CheckpointError(
             f"the checkpoint cannot be loaded: {reason[0] if reason else type(error).__name__}",
             where=checkpoint.id,
-            next_step="download it again; an interrupted download is the usual cause",
+            next_step="Download it again; an interrupted download is the usual cause.",
         ) from error
     lacking = sorted(report["missing_keys"]) + sorted(str(key) for key in report["mismatched_keys"])
     prefix = "language_model." if whole else ""
@@ -210,7 +210,7 @@ def _load(checkpoint: Checkpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
         raise CheckpointError(
             f"{len(needed)} weights are missing or of another shape, among them {needed[0]}",
             where=checkpoint.id,
-            next_step="download it again; states of random weights would mean nothing",
+            next_step="Download it again; states of random weights would mean nothing.",
         )
     model = model.to(device)
     if not whole:

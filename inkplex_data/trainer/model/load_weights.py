@@ -67,7 +67,7 @@ def load_personaplex(
         raise CheckpointError(
             "there are no model weights here",
             where=str(path),
-            next_step="download nvidia/personaplex-7b-v1, or give the folder that holds model.safetensors",
+            next_step="Download nvidia/personaplex-7b-v1, or give the folder that holds model.safetensors.",
         )
     with torch.device("meta"):
         model = PersonaPlexLM(config)
@@ -83,7 +83,7 @@ def load_personaplex(
             state = {name: entries[name].read().to(device=device, dtype=dtype) for name in wanted}
     except SafetensorError as error:
         raise CheckpointError(
-            f"not a readable safetensors file: {error}", where=str(path), next_step="download it again"
+            f"not a readable safetensors file: {error}", where=str(path), next_step="Download it again."
         ) from error
     model.load_state_dict(state, strict=True, assign=True)
     return model.freeze().eval(), report
@@ -166,5 +166,5 @@ def _refuse_misfits(entries: Mapping[str, _Entry], wanted: Mapping[str, tuple[in
         raise CheckpointError(
             f"the weights do not fit the model:\n  - {shown}",
             where=str(path),
-            next_step="give the configuration that these weights were made for",
+            next_step="Give the configuration that these weights were made for.",
         )

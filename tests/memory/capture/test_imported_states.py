@@ -79,8 +79,8 @@ def described(shape: Any, offsets: Any, dtype: Any = "BF16") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no safetensors file: 0 bytes"),
-        (struct.pack("<Q", 2**62) + b"{}", "is no safetensors file: 10 bytes, header of 4,611"),
+        (b"", "is not a safetensors file: 0 bytes"),
+        (struct.pack("<Q", 2**62) + b"{}", "is not a safetensors file: 10 bytes, header of 4,611"),
         (struct.pack("<Q", 5) + b"{nope", "its header is not JSON"),
         (header({}), r"has 0 tensors \(none\) and none named 'states'"),
         (header({"a": {}, "b": {}}), r"has 2 tensors \(a, b\) and none named"),

@@ -184,7 +184,7 @@ def test_a_short_context_keeps_the_prefix_and_drops_the_beginning(store: Store) 
     assert plan.steps == PREFIX_FRAMES + SHORT.frames + 1 + 6
     forced = forced_ids(call, plan)
     assert torch.equal(forced[:, :PREFIX_FRAMES], forced_ids(call, plan_of(call))[:, :PREFIX_FRAMES])
-    with pytest.raises(UsageError, match="do not fit a context"):
+    with pytest.raises(UsageError, match="do not fit in a context"):
         plan_of(call, context=PREFIX_FRAMES + SHORT.frames)
 
 
