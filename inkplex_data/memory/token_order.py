@@ -19,6 +19,9 @@ def layout_order(request: NDArray[np.integer], position: NDArray[np.integer]) ->
     """Indices that put tokens into layout order; int64 [N].
 
     Raises RecordingError when two tokens claim the same place, because each is computed once.
+
+    >>> layout_order(request=np.array([1, 0, 0]), position=np.array([0, 1, 0])).tolist()
+    [2, 1, 0]
     """
     order = np.lexsort((position, request))
     sorted_request, sorted_position = request[order], position[order]
@@ -40,7 +43,11 @@ def arrival_order(arrival_us: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def arrival_rank(arrival_us: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Index of each row in arrival order; int64 [N]. `arrival_us` is in layout order."""
+    """Index of each row in arrival order; int64 [N]. `arrival_us` is in layout order.
+
+    >>> arrival_rank(np.array([5, 3, 5])).tolist()
+    [1, 0, 2]
+    """
     rank = np.empty(len(arrival_us), np.int64)
     rank[arrival_order(arrival_us)] = np.arange(len(arrival_us))
     return rank

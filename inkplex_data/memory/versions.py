@@ -76,6 +76,14 @@ def build_versions(
 
     Raises ValueError for a bad window, missing columns or `whole` of another number of tokens,
     RecordingError for a place claimed twice.
+
+    Token 0 is the newest at steps 0 and 1 (recency 0). From step 2 on token 1 is there too, and the space in
+    it makes the word of token 0 whole:
+
+    >>> spelled = {"bytes": [b"hi", b" "], "special": False, "arrival_us": [0, 90_000]}
+    >>> tokens = pl.DataFrame({"call": 0, "position": [0, 1]} | spelled)
+    >>> build_versions(tokens, SessionClock(0, 0, 4)).rows()
+    [(0, 0, 2, 0, 0, False), (0, 2, 4, 1, 0, True), (1, 2, 4, 0, 0, False)]
     """
     if window < 1:
         raise ValueError(f"a window holds at least one token, not {window}")

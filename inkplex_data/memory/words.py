@@ -90,6 +90,13 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
 
     A `media` column, where present, marks placeholders, whose bytes are ignored.
     Raises ValueError for a missing column and RecordingError for a place that two tokens claim.
+
+    The first token of three begins a word that the space in the third completes:
+
+    >>> spelled = {"bytes": [b"bill", b"ing", b" is"], "special": False, "arrival_us": [0, 0, 90_000]}
+    >>> words = assemble_words(pl.DataFrame({"call": 0, "position": range(3)} | spelled))
+    >>> [words.bytes_of(0), words.bytes_of(1)], words.first.tolist(), words.completer.tolist()
+    ([b'billing', b'is'], [0, 2], [2, 2])
     """
     tokens = in_layout_order(tokens)
     count = len(tokens)
