@@ -285,7 +285,7 @@ SIDECARS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "another clock": (
         lambda d: d["private_updates"]["mapping"].update(recording_starts_at_s=0.5),
-        "starts the recording at 0.5 s",
+        "starts at 0.5 s according to its sidecar",
     ),
     "no sidecar": (lambda d: d.clear(), "cannot be read"),
 }

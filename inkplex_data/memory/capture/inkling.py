@@ -19,7 +19,12 @@ from numpy.typing import NDArray
 from inkplex_data.errors import CheckpointError, ConfigError
 from inkplex_data.libraries import require
 from inkplex_data.memory.capture.inkling_small import build_small
-from inkplex_data.memory.capture.inkling_source import FULL_MODEL, Checkpoint, find_checkpoint, small_seed
+from inkplex_data.memory.capture.inkling_source import (
+    FULL_MODEL,
+    InklingCheckpoint,
+    find_checkpoint,
+    small_seed,
+)
 from inkplex_data.torch_settings import exact_convolutions, torch_threads
 
 if TYPE_CHECKING:
@@ -180,7 +185,7 @@ def _device(name: str) -> Any:
         ) from error
 
 
-def _load(checkpoint: Checkpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
+def _load(checkpoint: InklingCheckpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
     from safetensors import SafetensorError
     from transformers import InklingModel, InklingTextModel
 

@@ -25,7 +25,7 @@ CONFIG_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class InklingCheckpoint:
     """A folder with `config.json` and weights; `id` is the hub id or the folder's name."""
 
     id: str
@@ -50,7 +50,7 @@ def small_seed(spec: str) -> int | None:
     return int(text)
 
 
-def find_checkpoint(spec: str) -> Checkpoint:
+def find_checkpoint(spec: str) -> InklingCheckpoint:
     """The checkpoint that `spec` names: a folder, or a hub id, downloaded or taken from the cache.
 
     Raises ConfigError where there is none, or it is no Inkling of 42 blocks.
@@ -65,7 +65,7 @@ def find_checkpoint(spec: str) -> Checkpoint:
     )
 
 
-def _checked(model_id: str, folder: Path) -> Checkpoint:
+def _checked(model_id: str, folder: Path) -> InklingCheckpoint:
     config = _read_config(folder, model_id)
     model_type = config.get("model_type")
     if model_type not in (TEXT_MODEL, FULL_MODEL):
@@ -82,7 +82,7 @@ def _checked(model_id: str, folder: Path) -> Checkpoint:
             where=model_id,
             next_step="Use Inkling Small, which has 42 blocks.",
         )
-    return Checkpoint(model_id, folder, str(model_type))
+    return InklingCheckpoint(model_id, folder, str(model_type))
 
 
 def _read_config(folder: Path, model_id: str) -> dict[str, Any]:
