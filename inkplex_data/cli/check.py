@@ -37,7 +37,7 @@ def validate(
         faults = validate_path(path, found)
         count += len(faults)
         for fault in faults:
-            typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
+            typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
         if not json_output:
             typer.echo(
                 f"{path}: {found}, " + (f"{len(faults)} faults" if faults else "no faults"), err=bool(faults)
@@ -75,7 +75,7 @@ def verify(
             progress=lambda key, done, total: bar.update(task, completed=done, total=total, description=key),
         )
     for fault in faults:
-        typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
+        typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
     if not json_output:
         typer.echo(
             f"{store}: " + (f"{len(faults)} faults" if faults else "every digest and checksum is right")
@@ -101,6 +101,6 @@ def audit(
         found = audit_store(opened, progress=lambda item, done, total: advance(done, total))
     totals = {name: value for name, value in found.as_json().items() if name != "violations"}
     for violation in found.violations:
-        typer.echo(json.dumps(vars(violation), ensure_ascii=False) if json_output else str(violation))
+        typer.echo(json.dumps(violation.as_json(), ensure_ascii=False) if json_output else str(violation))
     typer.echo(json.dumps(totals) if json_output else f"{store}: {found.text()}")
     raise typer.Exit(0 if found.clean else 1)
