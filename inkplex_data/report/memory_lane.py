@@ -29,7 +29,7 @@ class Remembering(Protocol):
 class MemoryView:
     """`recency` and `age` count versions by bucket; `live` int64 [steps] counts the tokens that each step sees.
 
-    `chunks` int64 [n, 3] has the first step, the end step and the size of the union of each chunk.
+    `chunks` int64 [n, 3] holds each chunk's first step, end step and union size.
     """
 
     steps: int
