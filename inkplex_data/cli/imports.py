@@ -75,7 +75,7 @@ def states(
     ),
 ) -> None:
     """Add a serving engine's captures to a recording: three rows per computed token, checked and copied."""
-    from inkplex_data.memory.capture.states_files import attach_states
+    from inkplex_data.memory.capture.recordings_with_states import attach_states
 
     with progress_bar("tokens") as advance:
         result = attach_states(recording, folder, out, progress=advance)
