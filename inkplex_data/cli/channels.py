@@ -111,12 +111,12 @@ def _show(row: dict[str, Any], *, json_output: bool) -> None:
     names = {(0, 1): "left", (1, 0): "right"}
     where = f"in {own_file}" if own == other else names.get((own, other), f"channel {own}")
     sure = f" {row['confidence']:.3f}" if "confidence" in row else ""
-    typer.echo(f"{row['call_id']}: agent {where}, by {row['by']}{sure}")
+    typer.echo(f"{row['call_id']}: agent {where} ({row['by']}{sure})")
     for reason in row.get("evidence", ()):
         typer.echo(f"  {reason}")
     for name, one in row["bleed"].items():
         if one is not None:
             quiet = "" if one["audible"] else ", too weak to matter"
             typer.echo(
-                f"  the {name.replace('_', ' ')} on the other channel: {one['level_db']} dB after {one['delay_ms']} ms{quiet}"
+                f"  {name.removesuffix('_voice')}'s voice on the other channel: {one['level_db']} dB after {one['delay_ms']} ms{quiet}"
             )

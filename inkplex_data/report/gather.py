@@ -110,7 +110,7 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
         "recording": row["recording_id"],
     }
     if row["recording_id"] is not None:
-        facts["begins at"] = f"{(row['recording_starts_at_us'] or 0) / 1e6:.2f} s in it"
+        facts["begins"] = f"{(row['recording_starts_at_us'] or 0) / 1e6:.2f} s into the recording"
         facts["versions"] = f"{row['versions']:,}"
         facts["wrong memory"] = row["wrong_memory_of"]
     facts["words"] = f"{row['words']:,}"

@@ -131,7 +131,7 @@ def _facts(description: Mapping[str, Any]) -> dict[str, str]:
             facts[part] = f"{name} ({digest})" if digest else str(name)
     recipe = (description.get("configuration") or {}).get("name")
     if recipe:
-        facts["pipeline"] = str(recipe)
+        facts["recipe"] = str(recipe)
     return facts
 
 

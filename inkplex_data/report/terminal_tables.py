@@ -115,7 +115,7 @@ def summary_facts(summary: StoreSummary) -> list[tuple[str, str]]:
         ("words", f"{summary.words:,}"),
         (
             "dropped",
-            f"{counted(summary.words_dropped, 'word')}, {counted(summary.pieces_dropped, 'other piece')}",
+            f"{counted(summary.words_dropped, 'word')}, {counted(summary.pieces_dropped, 'piece')} of others",
         ),
     ]
     if summary.bytes_by_part:

@@ -101,7 +101,7 @@ def test_the_terminal_shows_what_was_counted(summary: StoreSummary) -> None:
         "3, 1 refused",
         "2 with 30 tokens",
         "60.0% PAD",
-        "1 word, 5 other pieces",
+        "1 word, 5 pieces of others",
         "2.0 KiB",
         "untrained:0 (abab",
     ):
