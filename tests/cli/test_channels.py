@@ -85,7 +85,7 @@ def test_channels_shows_bleed(tmp_path: Path, real_data: Path) -> None:
     result = run("channels", tmp_path)
     assert result.exit_code == 0, result.output
     assert "real: agent in agent.wav (corpus)" in result.output
-    told = re.search(r"the agent voice on the other channel: -(\d+\.\d) dB after 20\.0 ms", result.output)
+    told = re.search(r"agent's voice on the other channel: -(\d+\.\d) dB after 20\.0 ms", result.output)
     assert told is not None and float(told[1]) == pytest.approx(21.9, abs=0.5)
 
 
