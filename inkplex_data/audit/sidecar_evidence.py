@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from inkplex_data.audit.causality import Evidence, audit_evidence
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.sidecars.sidecar import availability_breaches
+from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.errors import CausalityError
 
@@ -38,8 +38,8 @@ def audit_sidecar(
         sidecar = Sidecar.model_validate(json.loads(text))
     except (ValidationError, ValueError) as error:
         raise CausalityError(f"its stored sidecar cannot be read: {error}", where=call_id) from error
-    for breach in availability_breaches(sidecar):
-        raise CausalityError(f"sidecar {breach}", where=call_id)
+    for fault in availability_faults(sidecar):
+        raise CausalityError(f"sidecar {fault}", where=call_id)
     _check_sources(sidecar, call_id)
     if tokens is None or recording_starts_at_us is None or sidecar.private_updates is None:
         return

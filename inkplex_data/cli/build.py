@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
+
+from inkplex_data.cli.key_value import key_values
 
 if TYPE_CHECKING:
     from inkplex_data.pipeline.outcome import Summary
@@ -74,7 +76,7 @@ def build(
     from inkplex_data.pipeline.run import build_store
     from inkplex_data.pipeline.target import stored_recipe
 
-    overrides = _overrides(setting or [])
+    overrides = key_values("--set", setting)
     named = {
         "codec.id": codec,
         "words.source": words,
@@ -171,20 +173,6 @@ def _show_frames(store: Path, call_id: str) -> None:
         table = frames.select("frame", "time_s", "piece", "text_id", "agent", "caller").head(8).collect()
     typer.echo(f'\nopen_store("{store}").frames(), filtered to pieces of text in {call_id}:')
     typer.echo(table)
-
-
-def _overrides(settings: list[str]) -> dict[str, Any]:
-    import yaml
-
-    from inkplex_data.errors import UsageError
-
-    overrides = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set takes KEY=VALUE (got {setting!r})")
-        overrides[key] = yaml.safe_load(value)
-    return overrides
 
 
 def _show(summary: Summary, *, json_events: bool) -> None:

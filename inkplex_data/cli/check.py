@@ -39,7 +39,7 @@ def validate(
         faults = validate_path(path, found)
         count += len(faults)
         for fault in faults:
-            typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
+            typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
         if not json_output:
             typer.echo(
                 f"{path}: {found}, {counted(len(faults), 'fault') if faults else 'no faults'}",
@@ -78,7 +78,7 @@ def verify(
             progress=lambda key, done, total: bar.update(task, completed=done, total=total, description=key),
         )
     for fault in faults:
-        typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
+        typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
     if not json_output:
         typer.echo(
             f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match")
@@ -104,6 +104,6 @@ def audit(
         found = audit_store(opened, progress=lambda item, done, total: advance(done, total))
     totals = {name: value for name, value in found.as_json().items() if name != "violations"}
     for violation in found.violations:
-        typer.echo(json.dumps(vars(violation), ensure_ascii=False) if json_output else str(violation))
+        typer.echo(json.dumps(violation.as_json(), ensure_ascii=False) if json_output else str(violation))
     typer.echo(json.dumps(totals) if json_output else f"{store}: {found.text()}")
     raise typer.Exit(0 if found.clean else 1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from inkplex_data.cli.bars import progress_bar
 from inkplex_data.cli.exchange import import_app
+from inkplex_data.cli.key_value import key_values, number
 from inkplex_data.plural import counted
 
 
@@ -48,7 +48,7 @@ def trace(
     from inkplex_data.corpus.traces.arrival_schedule import schedule_of
     from inkplex_data.corpus.traces.importer import import_traces
 
-    schedule = schedule_of(_settings(setting or []))
+    schedule = schedule_of(key_values("--schedule", setting, read=number))
     with progress_bar("dialogues") as advance:
         result = import_traces(
             path, out, tokenizer=tokenizer, schedule=schedule, format_name=form, progress=advance
@@ -82,18 +82,3 @@ def states(
     typer.echo(
         f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width {result.width}"
     )
-
-
-def _settings(settings: list[str]) -> dict[str, Any]:
-    from inkplex_data.errors import UsageError
-
-    found: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--schedule takes KEY=VALUE (got {setting!r})")
-        try:
-            found[key.strip()] = float(value)
-        except ValueError as error:
-            raise UsageError(f"--schedule {key} takes a number (got {value!r})") from error
-    return found

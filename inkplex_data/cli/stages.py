@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import typer
 
+from inkplex_data.cli.key_value import key_values
+
 PANEL = "Single stages"
 Dtype = Literal["float32", "bfloat16"]
 SETTING = typer.Option(None, "--set", metavar="KEY=VALUE", help="A recipe key, e.g. --set text.delay_s=0.2.")
@@ -161,10 +163,9 @@ def versions(
 
 
 def _recipe(setting: list[str] | None, given: dict[str, Any]) -> Any:
-    from inkplex_data.cli.build import _overrides
     from inkplex_data.config.recipe import load_recipe
 
-    overrides = _overrides(setting or [])
+    overrides = key_values("--set", setting)
     overrides.update({key: value for key, value in given.items() if value is not None})
     return load_recipe(None, overrides)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from inkplex_data.cli.key_value import key_values
+
 if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
     from inkplex_data.trainer.run.run_files import TrainedModel
@@ -61,13 +63,12 @@ def train(
     checkpoint and gives the losses that the run would have had. For several processes, run
     torchrun --nproc-per-node N -m inkplex_data.cli.app train …
     """
-    from inkplex_data.cli.build import _overrides
     from inkplex_data.trainer.run.loop import RunOptions
     from inkplex_data.trainer.run.loop import train as run_training
     from inkplex_data.trainer.run.run_progress import train_reporter_for
     from inkplex_data.trainer.run.train_config import load_train_recipe
 
-    overrides = _overrides(setting or [])
+    overrides = key_values("--set", setting)
     if model is not None:
         overrides["model.weights"] = model
     recipe = load_train_recipe(pipeline, overrides)

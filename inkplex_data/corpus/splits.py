@@ -9,10 +9,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.faults import breaches_of
-from inkplex_data.corpus.jsontext import JsonFault, read_document
+from inkplex_data.corpus.jsontext import read_document
 from inkplex_data.corpus.models import SplitsFile
 from inkplex_data.errors import ConfigError, CorpusError, UsageError
+from inkplex_data.faults import faults_of
 
 DEFAULT_FRACTIONS: Mapping[str, float] = {"validation": 0.05, "test": 0.05}
 
@@ -86,8 +86,8 @@ def read_splits(path: Path) -> SplitsFile:
         data = read_document(path)
         return SplitsFile.model_validate(data)
     except ValidationError as error:
-        faults = [str(breach) for breach in breaches_of(error, data, SplitsFile)]
-    except (JsonFault, CorpusError, OSError) as error:
+        faults = [str(fault) for fault in faults_of(error, data, SplitsFile)]
+    except (CorpusError, OSError) as error:
         faults = [str(error)]
     raise ConfigError("is no splits file", where=str(path), faults=faults)
 

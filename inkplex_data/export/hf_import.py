@@ -64,7 +64,7 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
                 call_id = str(row.get("call_id") or row.get("id") or f"{split}-{index:06d}")
                 line = _row(row, call_id, columns, folder=folder, name=names.of(call_id))
                 if isinstance(line, str):
-                    summary.refused.append(Problem(call_id, "corpus", "file-missing", "error", "", line))
+                    summary.refused.append(Problem.of("file-missing", call_id, line))
                     continue
                 lines.append(line)
                 summary.calls.append(call_id)

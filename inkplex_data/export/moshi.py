@@ -24,11 +24,11 @@ from inkplex_data.clock import samples_to_us, us_to_seconds
 from inkplex_data.corpus.entry import Corpus
 from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, TimedWord, main_speaker_faults
-from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.errors import UsageError
 from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
 from inkplex_data.export.file_names import FileNames
 from inkplex_data.plural import counted
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import Problem, refusal
 from inkplex_data.store.reader import Store
 
 AUDIO_FOLDER: Final = "data_stereo"
@@ -67,8 +67,8 @@ def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> 
         try:
             samples = _write_audio(folder / path, call)
         except UsageError as error:  # longer than a WAV file can be
-            refusal = CallRefused("export-too-long", error.what, where=str(call.entry.source))
-            summary.refused.append(ProblemLog(call.entry.call_id).refuse(refusal))
+            refused = refusal("export-too-long", error.what, call.entry.source)
+            summary.refused.append(Problem.of_refusal(call.entry.call_id, refused))
             continue
         if call.words:
             document = moshi_document(

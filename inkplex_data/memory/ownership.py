@@ -20,7 +20,7 @@ from inkplex_data.memory.pieces import PieceTokenizer, token_pieces
 from inkplex_data.memory.tables import MEDIA, TOKENS
 from inkplex_data.memory.token_order import arrival_rank
 from inkplex_data.memory.words import Words, assemble_words
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 _MEDIA_NAMES = {0: None, **dict(enumerate(MEDIA.categories, start=1))}
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -100,9 +100,7 @@ class Ownership:
         return call
 
     def _error(self, code: str, request: Request, what: str) -> RecordingError:
-        return RecordingError(
-            code, what, where=f"{self._source}:{request.line}", next_step=CODES[code].remedy
-        )
+        return recording_refusal(code, what, f"{self._source}:{request.line}")
 
     def _check_chains(self) -> None:
         settled: set[int] = set()

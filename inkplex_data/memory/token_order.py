@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from inkplex_data.errors import RecordingError
+from inkplex_data.problems import recording_refusal
 
 REQUIRED = ("call", "position", "special", "bytes", "arrival_us")
 
@@ -25,11 +25,10 @@ def layout_order(call: NDArray[np.integer], position: NDArray[np.integer]) -> ND
     same = (sorted_call[1:] == sorted_call[:-1]) & (sorted_position[1:] == sorted_position[:-1])
     if same.any():
         at = int(np.flatnonzero(same)[0])
-        raise RecordingError(
+        raise recording_refusal(
             "recording-duplicate-token",
             f"tokens {order[at]} and {order[at + 1]} both claim call {sorted_call[at]}, "
             f"position {sorted_position[at]}",
-            next_step="List every computed token once, under the request that computed it.",
         )
     return order.astype(np.int64, copy=False)
 

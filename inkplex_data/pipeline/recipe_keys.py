@@ -31,6 +31,11 @@ def recipe_value(recipe: Any, dotted: str) -> Any:
     return value
 
 
+def is_declared(dotted: str, keys: Set[str]) -> bool:
+    """Whether a key, or a section that it lies in, is one of `keys`."""
+    return any(dotted == key or dotted.startswith(f"{key}.") for key in keys)
+
+
 def recipe_files(recipe: Recipe) -> dict[str, str]:
     """Per key of FILE_KEYS that names local files, a digest of their identities. Looked up once a build."""
     found = {}
@@ -68,7 +73,7 @@ class RecipeKeys:
     def __getattr__(self, name: str) -> Any:
         path = f"{self._at}{name}"
         value = getattr(self._section, name)
-        if path in self._keys:
+        if is_declared(path, self._keys):
             return value
         if any(key.startswith(f"{path}.") for key in self._keys):
             inside = RecipeKeys(value, self._keys, stage=self._stage, at=f"{path}.")

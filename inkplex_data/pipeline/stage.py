@@ -18,7 +18,7 @@ from inkplex_data.pipeline.execute import Executor
 from inkplex_data.pipeline.ledger import Ledger
 from inkplex_data.pipeline.outcome import Refusals
 from inkplex_data.pipeline.progress import Reporter
-from inkplex_data.pipeline.recipe_keys import RecipeKeys, recipe_value
+from inkplex_data.pipeline.recipe_keys import RecipeKeys, is_declared, recipe_value
 from inkplex_data.pipeline.result_files import load_field, load_result, save_result
 from inkplex_data.pipeline.stamp import file_stamp, stamp
 
@@ -109,10 +109,13 @@ class Stage(Generic[J, R]):
 
     def stamp(self, job: J) -> str:
         """What identifies the job's result: versions, the declared recipe keys and their files, all fields of the job."""
-        options = {
-            key: (recipe_value(job.recipe, key), job.build.recipe_files.get(key)) for key in self.recipe_keys
+        options = {key: recipe_value(job.recipe, key) for key in self.recipe_keys}
+        files = {
+            key: identity
+            for key, identity in job.build.recipe_files.items()
+            if is_declared(key, self.recipe_keys)
         }
-        return stamp(self.versions, options, str(job.build.corpus_root), job)
+        return stamp(self.versions, options, files, str(job.build.corpus_root), job)
 
     def folder(self, job: J) -> Path:
         """Where the result lies once it is there."""

@@ -19,7 +19,7 @@ import soundfile
 from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, onset_frame, seconds_to_us
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.recordings.recording import read_recording
-from inkplex_data.corpus.sidecars.sidecar import availability_breaches, frame_mask, read_sidecar
+from inkplex_data.corpus.sidecars.sidecar import availability_faults, frame_mask, read_sidecar
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.grid import MASK_ALL, MASK_CALLER, MASK_TEXT
 from inkplex_data.memory.ownership import token_table
@@ -77,7 +77,7 @@ def test_every_file_is_valid(inventory: str) -> None:
 def test_parts_of_a_call_are_valid(entry: dict[str, Any]) -> None:
     for part in ("words", "sidecar", "recording"):
         assert validate_path(CORPUS / entry[part]) == []
-    assert availability_breaches(read_sidecar(CORPUS / entry["sidecar"])) == []
+    assert availability_faults(read_sidecar(CORPUS / entry["sidecar"])) == []
 
 
 @ENTRIES

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
+from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import KINDS
 from inkplex_data.memory.ownership import Ownership, token_table
@@ -23,10 +23,10 @@ def asked(
     line: int = 0,
     kind: str = "reply",
     media: int = 0,
-) -> RecordingCall:
+) -> RecordedRequest:
     """A request of tokens ` t<call>` with these arrivals, on the line after its number unless told."""
     count = len(arrival_us)
-    return RecordingCall(
+    return RecordedRequest(
         call=call,
         cached=cached,
         ids=np.arange(count, dtype=np.int32) + 100 * call,
@@ -122,7 +122,7 @@ def test_lines_may_come_in_any_order_where_no_prefix_is_shared() -> None:
         ),
     ],
 )
-def test_contradictions_name_both_places(requests: list[RecordingCall], code: str, message: str) -> None:
+def test_contradictions_name_both_places(requests: list[RecordedRequest], code: str, message: str) -> None:
     with pytest.raises(RecordingError) as caught:
         token_table(requests, source="r.jsonl")
     assert caught.value.code == code

@@ -16,7 +16,7 @@ from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, RequestPla
 from inkplex_data.memory.capture.inkling import Inkling, fork_cache, share_prefix
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_tensor
 from inkplex_data.memory.ownership import Ownership, Request
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 if TYPE_CHECKING:
     import torch
@@ -138,4 +138,4 @@ def check_request(request: Request, model: Inkling, *, source: str, audio: Audio
 
 
 def _error(code: str, what: str, where: str) -> RecordingError:
-    return RecordingError(code, what, where=where, next_step=CODES[code].remedy)
+    return recording_refusal(code, what, where)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from inkplex_data.atomic import replacing
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json
-from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
+from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import UsageError
 from inkplex_data.grid import STATE_ROWS
 from inkplex_data.memory.capture.capture_plan import ChunkRule
@@ -135,7 +135,7 @@ def write_states_file(path: Path, blocks: Iterable[NDArray[np.uint16]], *, token
             raise ValueError(f"{rows} rows of states for {tokens} tokens")
 
 
-def _files(folder: Path, requests: Sequence[RecordingCall]) -> dict[int, Path]:
+def _files(folder: Path, requests: Sequence[RecordedRequest]) -> dict[int, Path]:
     """Request → its file in `folder`. Every request that computed tokens has one, every file a request."""
     found: dict[int, Path] = {}
     if not folder.is_dir():
@@ -199,7 +199,7 @@ def _write(
     return target
 
 
-def _stated(target: Path, requests: Sequence[RecordingCall], width: int) -> StatedRecording:
+def _stated(target: Path, requests: Sequence[RecordedRequest], width: int) -> StatedRecording:
     name = read_recording(target).header.recording
     return StatedRecording(target, name, len(requests), sum(map(len, requests)), width)
 

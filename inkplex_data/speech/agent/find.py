@@ -26,7 +26,7 @@ from inkplex_data.corpus.transcripts import (
 from inkplex_data.corpus.transcripts.speakers import agent_label
 from inkplex_data.corpus.word_repair import RawWord, repair_words
 from inkplex_data.errors import CallRefused, UsageError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 from inkplex_data.speech.agent.place import Channels, Said, channels_of_levels, texts_of
 from inkplex_data.speech.agent.score import (
     SIDES,
@@ -106,12 +106,7 @@ def decide(
     if not guess.decided(threshold):
         # Where the sound itself is at fault (one recording twice, no sound at all), that is what to say.
         resolve_channels(entry.audio, ChannelSpec(0, 1)).scan(ProblemLog(entry.call_id))
-        raise CallRefused(
-            "agent-undecided",
-            f"{guess.text()}; {threshold:.2f} is needed",
-            where=entry.source,
-            next_step="name the `channels` in the manifest, or build with `--agent left` or `--agent right`",
-        )
+        raise refusal("agent-undecided", f"{guess.text()}; {threshold:.2f} is needed", entry.source)
     return Decision(_with_agent(entry, guess.agent_channel), "guess", guess)
 
 

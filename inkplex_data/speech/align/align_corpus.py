@@ -25,7 +25,7 @@ from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
-from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.agent.find import Rule, decide
 from inkplex_data.speech.align.known import Voices, align_known
 from inkplex_data.speech.align.packing import RATE_HZ
@@ -125,7 +125,7 @@ def align_entry(
     for reason, filtered in found.removed:
         log.add("word-filtered", f"{reason}: {filtered[:200]}")
     if not found.words:
-        raise CallRefused("words-not-found", "no words were heard in the agent's channel", where=entry.source)
+        raise refusal("words-not-found", "no words were heard in the agent's channel", entry.source)
     return sorted([*words, *found.words], key=lambda word: word.start_us)
 
 
@@ -189,12 +189,8 @@ def _align_one(
         if not redo and text is None and entry.words is not None and has_word_times(entry.words):
             return AlignedCall(entry.call_id, "kept", entry.words)
         if path.is_file() and _has_text(path):
-            raise CallRefused(
-                "words-name-taken",
-                "is a text without word times, and would be overwritten by its words",
-                where=str(path),
-                next_step="write to a folder of its own (`-o DIR`), or rename the text",
-            )
+            what = "is a text without word times, and would be overwritten by its words"
+            raise refusal("words-name-taken", what, path)
         entry = _sided(entry, side, aligner, log, agent=agent, text=text)
         words = align_entry(entry, aligner, log, rule=speaker_rule(entry, agent=agent), text=text)
         write_words(path, words)

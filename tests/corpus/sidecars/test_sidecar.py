@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inkplex_data.corpus.sidecars.sidecar import (
     Heard,
     Sidecar,
-    availability_breaches,
+    availability_faults,
     frame_mask,
     heard_spans,
     read_sidecar,
@@ -193,10 +193,10 @@ def test_use_before_arrival_is_named() -> None:
             ],
         },
     }
-    pointers = [breach.pointer for breach in availability_breaches(sidecar(**groups))]
+    pointers = [fault.pointer for fault in availability_faults(sidecar(**groups))]
     assert pointers == [
         "/private_updates/updates/1",
         "/masks/permitted_updates/0/start_s",
         "/evidence/claims/0/start_s",
     ]
-    assert availability_breaches(sidecar()) == []
+    assert availability_faults(sidecar()) == []

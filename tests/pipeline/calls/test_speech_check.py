@@ -17,7 +17,7 @@ from inkplex_data.grid import MASK_ALL, MASK_CALLER
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.prepare import CallFiles
 from inkplex_data.pipeline.calls.scan_call import SCAN, ScanJob, call_audio
-from inkplex_data.pipeline.calls.speech_check import is_masked_by_check, refusal
+from inkplex_data.pipeline.calls.speech_check import failed_check, is_masked_by_check
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
 from inkplex_data.problems import Problem, ProblemLog
@@ -146,7 +146,7 @@ def test_a_refusal_tells_everything_up_to_a_limit():
     problems = [
         Problem("a", "check-speech", "speech-fact-lost", "repair", f"{at} s", "x") for at in range(23)
     ]
-    told = refusal(problems)
+    told = failed_check(problems)
     assert told.code == "speech-fact-lost"
     assert told.what.startswith("0 s: x; 1 s: x; ")
     assert told.what.endswith("19 s: x; and 3 more")
