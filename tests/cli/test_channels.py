@@ -64,7 +64,7 @@ def test_channels_tells_sides_reasons_and_failures(corpus: Path) -> None:
     assert rows["as-is"]["bleed"] == {"agent_voice": None, "caller_voice": None}
     assert rows["silent-about-it"]["code"] == "agent-undecided"
     text = run("channels", corpus).output
-    assert "turned: agent right, by guess 0.99" in text and "how can I help" in text
+    assert "turned: agent right (guess 0.99" in text and "how can I help" in text
     assert "silent-about-it: [agent-undecided]" in text
     by_rule = run("channels", corpus, "--agent", "right", "--json")
     assert by_rule.exit_code == 0
@@ -84,8 +84,8 @@ def test_channels_shows_bleed(tmp_path: Path, real_data: Path) -> None:
     (tmp_path / "manifest.jsonl").write_text(json.dumps(line) + "\n")
     result = run("channels", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "real: agent in agent.wav, by corpus" in result.output
-    told = re.search(r"the agent voice on the other channel: -(\d+\.\d) dB after 20\.0 ms", result.output)
+    assert "real: agent in agent.wav (corpus)" in result.output
+    told = re.search(r"agent's voice on the other channel: -(\d+\.\d) dB after 20\.0 ms", result.output)
     assert told is not None and float(told[1]) == pytest.approx(21.9, abs=0.5)
 
 
