@@ -188,7 +188,7 @@ def _align_one(
         if not redo and text is None and entry.words is not None and has_word_times(entry.words):
             return AlignedCall(entry.call_id, "kept", entry.words)
         if path.is_file() and _has_text(path):
-            what = "is a text without word times, and would be overwritten by its words"
+            what = "is a text without word times, which its own words would overwrite"
             raise refusal("words-name-taken", what, path)
         entry = _sided(entry, side, aligner, log, agent=agent, text=text)
         words = align_entry(entry, aligner, log, rule=speaker_rule(entry, agent=agent), text=text)
