@@ -15,10 +15,12 @@ from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, us_to_samples
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.pipeline import tools
+from inkplex_data.pipeline.calls.part_files import load_streams, save_streams
 from inkplex_data.pipeline.calls.prepare import ready_call
 from inkplex_data.pipeline.ledger import Ledger, stamp
 from inkplex_data.pipeline.planning.sharding import PrefixPlan
 from inkplex_data.speech.prefix import Prefix, build_prefix, codec_is_released, wrap_role
+from inkplex_data.store.frame_streams import stored_in
 
 VERSION = 1
 KIND = "prefixes"
@@ -46,8 +48,7 @@ def encode_prefix(job: PrefixJob) -> tuple[int, int]:
     if ledger.done(KIND, job.plan.prefix_id, job.stamp()) is None:
         prefix = make_prefix(job)
         with ledger.result(KIND, job.plan.prefix_id, job.stamp()) as folder:
-            for name in ("codes", "text", "role"):
-                np.save(folder / f"{name}.npy", getattr(prefix, name), allow_pickle=False)
+            save_streams(folder, {s.name: getattr(prefix, s.name) for s in stored_in("prefixes")})
             np.save(
                 folder / "layout.npy",
                 np.array([prefix.layout.voice_frames, len(prefix.layout.role_pieces)]),
@@ -58,9 +59,8 @@ def encode_prefix(job: PrefixJob) -> tuple[int, int]:
 
 
 def read_encoded(job: PrefixJob) -> dict[str, np.ndarray]:
-    """codes uint16 [P, 16], text int32 [P], role uint8 [P] as `encode_prefix` left them."""
-    folder = Ledger(job.store_root).folder(KIND, job.plan.prefix_id)
-    return {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("codes", "text", "role")}
+    """The streams of a prefix of P frames, [P] or [P, width], as `encode_prefix` left them."""
+    return load_streams(Ledger(job.store_root).folder(KIND, job.plan.prefix_id), "prefixes")
 
 
 def make_prefix(job: PrefixJob) -> Prefix:

@@ -156,7 +156,7 @@ def _add_prefix(writer: PrefixShardWriter, job: PrefixJob, voice_frames: int, ro
         "voice_frames": voice_frames,
         "role_pieces": role_pieces,
     }
-    writer.add(row, **read_encoded(job))
+    writer.add(row, read_encoded(job))
 
 
 def _json(value: dict[str, Any] | None) -> str | None:

@@ -155,12 +155,14 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     row["text_conditions"] = _json(scanned_conditions(scanned))
     return CallPart(
         row=row,
-        codes=encoded.codes,
-        text=text.ids,
-        role=text.roles,
-        mask=loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+        streams={
+            "codes": encoded.codes,
+            "text": text.ids,
+            "role": text.roles,
+            "mask": loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+            "level": encoded.level,
+        },
         words=words_table(words, pieces, text),
-        level=encoded.level,
         versions=versions,
         problems=log.problems,
     )
