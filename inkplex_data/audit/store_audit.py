@@ -1,6 +1,6 @@
 """`audit`: is every frame of a store causal. What a build derived is derived again, by another route.
 
-The proof of one call's visibility is `memory.audit`; here are the walk through a store, and what lies
+The proof of one call's visibility is `audit.causality`; here are the walk through a store, and what lies
 between its parts: prefixes, sidecars, wrong memory and twins. Bytes and digests are for `store.verify`.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from inkplex_data.audit.causality import Audited, audit_versions
+from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
 from inkplex_data.audit.sidecar_evidence import audit_sidecar
 from inkplex_data.audit.token_tables import audit_tokens
 from inkplex_data.errors import CausalityError, InkplexError
@@ -106,6 +106,7 @@ class _Auditor:
         self.branches = store.branches()
         self.recordings: list[str] = store.owners("recordings")["recording_id"].to_list()
         self._tables: deque[tuple[str, pl.DataFrame]] = deque(maxlen=_KEPT_TABLES)
+        self._arrived: tuple[str, ArrivedTokens] | None = None
         self._progress = progress
         self._done = 0
 
@@ -168,11 +169,13 @@ class _Auditor:
         tokens = self._tokens(row["recording_id"])
         if row["recording_starts_at_us"] is None:
             raise CausalityError("it has a recording and no start on its clock")
-        self._visibility(call, tokens, row["recording_starts_at_us"])
+        if self._arrived is None or self._arrived[0] != row["recording_id"]:
+            self._arrived = row["recording_id"], ArrivedTokens(tokens)
+        self._visibility(call, self._arrived[1], row["recording_starts_at_us"])
         self._sidecar(row, tokens)
         self._partner(row)
 
-    def _visibility(self, call: Call, tokens: pl.DataFrame, starts_at_us: int) -> None:
+    def _visibility(self, call: Call, tokens: ArrivedTokens, starts_at_us: int) -> None:
         window = self.store.window
         versions = call.versions
         clock = SessionClock(starts_at_us, 0, call.frames)
@@ -184,7 +187,7 @@ class _Auditor:
         )
         if not composed.versions.equals(moved.cast(composed.versions.schema)):
             raise CausalityError(f"its versions do not move by the {prefix} frames of its prefix")
-        # The steps after the first of the recording are those above, moved. Left are the prefix's own.
+        # The steps after the first of the call are those above, moved. Left are the prefix's own.
         frames = min(prefix + 1, composed.frames)
         opening = moved.filter(pl.col("start") < frames).with_columns(pl.col("end").clip(upper_bound=frames))
         clock = SessionClock(starts_at_us, prefix, frames)

@@ -68,14 +68,14 @@ def _row(
     entry: CallEntry, agent: Rule, confidence: float, label: str | None, hear: Hear | None
 ) -> dict[str, Any]:
     from inkplex_data.audio.call_audio import resolve_channels
-    from inkplex_data.corpus.transcripts import SpeakerRule
+    from inkplex_data.corpus.call_text import CallText
     from inkplex_data.errors import CallRefused
     from inkplex_data.problems import ProblemLog
     from inkplex_data.speech.agent.find import decide
 
     row: dict[str, Any] = {"call_id": entry.call_id}
     try:
-        found = decide(entry, agent, rule=SpeakerRule(agent=label), threshold=confidence, hear=hear)
+        found = decide(entry, agent, text=CallText.of(entry, agent=label), threshold=confidence, hear=hear)
         row["by"] = found.by
         audio = resolve_channels(found.entry.audio, found.entry.channels)
         row["channels"] = {

@@ -74,7 +74,7 @@ def states(
     ),
 ) -> None:
     """Captures of a serving engine join a recording: three rows for every computed token, checked and copied."""
-    from inkplex_data.memory.capture.states_files import attach_states
+    from inkplex_data.memory.capture.recordings_with_states import attach_states
 
     with progress_bar("tokens") as advance:
         result = attach_states(recording, folder, out, progress=advance)

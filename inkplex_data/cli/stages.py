@@ -126,7 +126,7 @@ def capture(
     from inkplex_data.cli.bars import progress_bar
     from inkplex_data.config.recipe import CaptureConfig
     from inkplex_data.memory.capture.inkling import load_inkling
-    from inkplex_data.memory.capture.states_files import capture_recording
+    from inkplex_data.memory.capture.recordings_with_states import capture_recording
 
     given = {"model": model, "chunk_tokens": chunk_tokens, "dtype": dtype, "device": device}
     config = CaptureConfig.model_validate({name: value for name, value in given.items() if value is not None})

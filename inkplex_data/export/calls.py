@@ -9,10 +9,8 @@ from typing import Any
 
 from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.clock import samples_to_us
-from inkplex_data.corpus.call_words import given_words
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry, Corpus
-from inkplex_data.corpus.sidecars.sidecar import read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.native import NativeStereo
@@ -71,12 +69,9 @@ def _read(entry: CallEntry, agent: str | None, log: ProblemLog) -> ExportCall:
     audio = resolve_channels(entry.audio, entry.channels)
     stereo = NativeStereo(audio, audio.scan(log))
     duration_us = samples_to_us(stereo.scan.samples)
-    channel = entry.channels.agent if entry.channels is not None else 0
-    rule = SpeakerRule(agent=agent, agent_channel=channel)
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    words, given = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
-    conditions = entry.text_conditions if entry.text_conditions is not None else given
-    return ExportCall(entry, stereo, words, conditions, tuple(log.problems))
+    text = CallText.of(entry, agent=agent)
+    words = text.words(duration_us=duration_us, log=log)
+    return ExportCall(entry, stereo, words, text.conditions, tuple(log.problems))
 
 
 def prepared_folder(folder: Path) -> Path:

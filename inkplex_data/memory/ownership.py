@@ -8,7 +8,6 @@ token appears once. Contradictions are RecordingErrors that name both places.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from inkplex_data.grid import KINDS
 from inkplex_data.memory.pieces import PieceTokenizer, token_pieces
 from inkplex_data.memory.tables import MEDIA, TOKENS
 from inkplex_data.memory.token_order import arrival_rank
-from inkplex_data.memory.words import assemble_words
+from inkplex_data.memory.words import Words, assemble_words
 from inkplex_data.problems import CODES
 
 _MEDIA_NAMES = {0: None, **dict(enumerate(MEDIA.categories, start=1))}
@@ -61,15 +60,6 @@ class Request(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Segment:
-    """Positions [start, stop) of a request's context, computed by request `owner`."""
-
-    owner: int
-    start: int
-    stop: int
-
-
 class Ownership:
     """The prefix chains of one recording, checked.
 
@@ -108,17 +98,6 @@ class Ownership:
         while (cached := self._by_call[call].cached) and position < cached[1]:
             call = cached[0]
         return call
-
-    def segments(self, call: int) -> tuple[Segment, ...]:
-        """The context of `call` from its first position on, each stretch with its owner."""
-        found: list[Segment] = []
-        stop = self.context_tokens(call)
-        while stop > 0:
-            call = self.owner_of(call, stop - 1)
-            start = self.prefix_tokens(call)
-            found.append(Segment(call, start, stop))
-            stop = start
-        return tuple(reversed(found))
 
     def _error(self, code: str, request: Request, what: str) -> RecordingError:
         return RecordingError(
@@ -189,9 +168,19 @@ def token_table(
     tokenizer: PieceTokenizer | None = None,
     source: str = "recording.jsonl",
 ) -> pl.DataFrame:
-    """The tokens table of one recording in layout order: `memory.tables.TOKENS` without recording_ix.
+    """The tokens table of one recording, as `tabulate` makes it with the words."""
+    return tabulate(requests, tokenizer=tokenizer, source=source)[0]
 
-    `tokenizer` fills `piece_ids`; without one they are null. `word_ix` is the first word that the token
+
+def tabulate(
+    requests: Sequence[Request],
+    *,
+    tokenizer: PieceTokenizer | None = None,
+    source: str = "recording.jsonl",
+) -> tuple[pl.DataFrame, Words]:
+    """The tokens table of one recording and its words.
+
+    The table is `memory.tables.TOKENS` without recording_ix, in layout order. `tokenizer` fills `piece_ids`; without one they are null. `word_ix` is the first word that the token
     touches, null where it touches none. Raises RecordingError for every contradiction of `Ownership`.
     """
     ownership = Ownership(requests, source=source)
@@ -226,7 +215,7 @@ def token_table(
         if tokenizer is None
         else token_pieces(words, tokenizer).series()
     )
-    return table.with_columns(word_ix.set(word_ix < 0, None), pieces)
+    return table.with_columns(word_ix.set(word_ix < 0, None), pieces), words
 
 
 def _joined(arrays: Sequence[NDArray[Any]], dtype: type[_Scalar]) -> NDArray[_Scalar]:

@@ -42,9 +42,6 @@ class TokenPieces:
     ids: NDArray[np.int32]
     """[K]"""
 
-    def of_row(self, row: int) -> NDArray[np.int32]:
-        return self.ids[self.offsets[row] : self.offsets[row + 1]]
-
     def series(self) -> pl.Series:
         """The `piece_ids` column of the tokens table: List(Int32), an empty list where there are none."""
         lists = pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.ids))

@@ -28,6 +28,14 @@ TOKENS: Final[dict[str, pl.DataType]] = {
 }
 """In layout order, (call, position): `row` is the index, and the row of the states array."""
 
+NEVER_US: Final = 2**63 - 1
+
+WHOLE: Final[dict[str, pl.DataType]] = {"complete_us": pl.Int64(), "oldest_rank": pl.Int64()}
+"""When tokens are whole (`Words.whole_limits`), kept beside TOKENS during a build and not in a store.
+
+A token that touches no word has `NEVER_US` and −1.
+"""
+
 VERSIONS: Final[dict[str, pl.DataType]] = {
     "call_ix": pl.Int64(),
     "row": pl.Int32(),

@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from inkplex_data.memory.token_order import in_layout_order
+from inkplex_data.memory.tables import NEVER_US, WHOLE
+from inkplex_data.memory.token_order import arrival_rank, in_layout_order
 
 _WHITESPACE = np.zeros(256, bool)
 _WHITESPACE[[0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20]] = True
@@ -57,10 +58,6 @@ class Words:
         """The word as the tokens spell it; not always UTF-8."""
         return self.pool[self.offsets[word] : self.offsets[word + 1]]
 
-    def text(self, word: int) -> str:
-        """The word as text, with U+FFFD where its bytes are not UTF-8."""
-        return self.bytes_of(word).decode("utf-8", "replace")
-
     def word_of_row(self) -> NDArray[np.int32]:
         """[N] the first word that each token touches, −1 where it touches none."""
         first = np.full(self.tokens, -1, np.int32)
@@ -68,45 +65,24 @@ class Words:
         first[self.span_row[::-1]] = self.span_word[::-1]
         return first
 
-    def frame(self) -> pl.DataFrame:
-        """One line per word: word, call, bytes, text, first_row, completer_row."""
-        return pl.DataFrame(
-            {
-                "word": np.arange(len(self), dtype=np.int32),
-                "call": self.call,
-                "bytes": pl.Series([self.bytes_of(word) for word in range(len(self))], dtype=pl.Binary),
-                "text": pl.Series([self.text(word) for word in range(len(self))], dtype=pl.String),
-                "first_row": self.first,
-                "completer_row": self.completer,
-            }
-        )
+    def whole_limits(self, tokens: pl.DataFrame) -> pl.DataFrame:
+        """When each token is whole, `memory.tables.WHOLE`: one line per token, in layout order.
 
-    def spans(self) -> pl.DataFrame:
-        """One line per token and word it touches: word, row, start, end (bytes within the word)."""
-        return pl.DataFrame(
-            {
-                "word": self.span_word,
-                "row": self.span_row,
-                "start": self.span_start,
-                "end": self.span_end,
-            }
-        )
+        A token is whole from `complete_us` on, the session time at which every word that it touches is
+        complete, while the token of rank `oldest_rank`, the oldest first token of those words, is live.
+        Neither depends on a call's clock or on the window, so one table serves every call of a recording.
 
-    def whole_limits(
-        self, arrival_us: NDArray[np.int64], rank: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """What makes a token whole: (rows, complete_us, oldest_rank), one entry per token touching a word.
-
-        A row is whole while the session time is at least `complete_us`, the moment at which every word
-        that it touches is complete, and the token of rank `oldest_rank`, the oldest first token of
-        those words, is live. `arrival_us` int64 [N] and `rank` int64 [N] are in layout order.
+        `tokens`: the table that the words were assembled from, in any order.
         """
-        if not len(self.span_row):
-            return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
+        arrival_us = in_layout_order(tokens)["arrival_us"].to_numpy().astype(np.int64)
+        complete_us = np.full(self.tokens, NEVER_US, np.int64)
+        oldest_rank = np.full(self.tokens, -1, np.int64)
         at = np.flatnonzero(np.diff(self.span_row, prepend=-1))
-        complete_us = np.maximum.reduceat(arrival_us[self.completer[self.span_word]], at)
-        oldest_rank = np.minimum.reduceat(rank[self.first[self.span_word]], at)
-        return self.span_row[at], complete_us, oldest_rank
+        if len(at):
+            row, rank = self.span_row[at], arrival_rank(arrival_us)
+            complete_us[row] = np.maximum.reduceat(arrival_us[self.completer[self.span_word]], at)
+            oldest_rank[row] = np.minimum.reduceat(rank[self.first[self.span_word]], at)
+        return pl.DataFrame({"complete_us": complete_us, "oldest_rank": oldest_rank}, schema=WHOLE)
 
 
 def assemble_words(tokens: pl.DataFrame) -> Words:

@@ -1,9 +1,9 @@
 """The streams along the frames of a call: one line each, from which everything else about them is derived.
 
-That is the arrays of a shard and their checks (`store/shard.py`, `store/verify_shard.py`), a built call on its way
-there (`pipeline/calls/part_files.py`), the streams of a call with and without its prefix (`store/call.py`), the columns
-of `frames()` (`store/lazy.py`), the size of a shard (`pipeline/planning/sharding.py`), the tensors of a batch (`loader/`)
-and which of their rows the loss mask governs. A new stream is a line here and a value in the builder's `CallPart`.
+That is the arrays of a shard and their checks (`store/shard.py`, `store/verify_shard.py`), the streams of a call with
+and without its prefix (`store/call.py`), the columns of `frames()` (`store/lazy.py`), the size of a shard
+(`pipeline/planning/sharding.py`), the tensors of a batch (`loader/`) and which of their rows the loss mask governs.
+A new stream is a line here and a value in the builder's `CallPart`.
 
 Stored, frames come first ([F] or [F, width]), so that a chunk is a stretch of time. In a call, a prefix and a batch they
 come last ([F] or [width, F]), as a model takes them. Every stream is cut to a window in the same way, by its frames.

@@ -10,7 +10,7 @@ import pytest
 from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import KINDS
-from inkplex_data.memory.ownership import Ownership, Segment, token_table
+from inkplex_data.memory.ownership import Ownership, token_table
 from inkplex_data.memory.tables import TOKENS
 from inkplex_data.problems import CODES
 
@@ -52,12 +52,9 @@ CHAIN = [
 
 def test_prefixes_resolve_through_chains() -> None:
     ownership = Ownership(CHAIN)
-    assert ownership.segments(0) == (Segment(0, 0, 3),)
-    assert ownership.segments(2) == (Segment(0, 0, 2), Segment(1, 2, 3), Segment(2, 3, 4))
-    assert ownership.segments(5)[-1] == Segment(5, 4, 6)
-    assert ownership.segments(6) == (Segment(0, 0, 1), Segment(6, 1, 2))
-    assert ownership.segments(7) == (Segment(0, 0, 1), Segment(6, 1, 2))
-    assert [ownership.owner_of(5, position) for position in range(6)] == [0, 0, 1, 2, 5, 5]
+    for call, owners in {0: [0, 0, 0], 2: [0, 0, 1, 2], 5: [0, 0, 1, 2, 5, 5], 6: [0, 6], 7: [0, 6]}.items():
+        assert ownership.context_tokens(call) == len(owners)
+        assert [ownership.owner_of(call, position) for position in range(len(owners))] == owners
     with pytest.raises(IndexError, match="4 positions, not 5"):
         ownership.owner_of(2, 4)
 
@@ -141,7 +138,7 @@ def test_a_request_may_share_a_prefix_that_arrived_in_time_although_its_owner_go
 def test_a_long_chain_is_followed_without_recursion() -> None:
     requests = [asked(0, [0])] + [asked(call, [call], cached=(call - 1, call)) for call in range(1, 3000)]
     assert len(token_table(requests)) == 3000
-    assert len(Ownership(requests).segments(2999)) == 3000
+    assert Ownership(requests).owner_of(2999, 0) == 0
 
 
 def test_a_recording_file_becomes_a_table(tmp_path: Path) -> None:

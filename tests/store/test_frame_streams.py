@@ -16,8 +16,8 @@ import inkplex_data as ink
 from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.grid import CODEBOOKS, MASK_AGENT, MASK_CALLER, MASK_TEXT
 from inkplex_data.loader import make_loader
-from inkplex_data.pipeline.calls.part_files import load_part, save_part
 from inkplex_data.pipeline.planning.sharding import call_bytes
+from inkplex_data.pipeline.result_files import load_result, save_result
 from inkplex_data.store import frame_streams
 from inkplex_data.store.call import StoredPrefix
 from inkplex_data.store.describe import write_description
@@ -88,8 +88,8 @@ def test_a_stream_is_added_by_one_line_and_a_producer(
     part = part_with(stream)
     stored = part.streams["pitch"]
     (tmp_path / "part").mkdir()
-    save_part(tmp_path / "part", part)
-    write_store(tmp_path / "store", load_part(tmp_path / "part"), prefix_streams(stream))
+    save_result(tmp_path / "part", part)
+    write_store(tmp_path / "store", load_result(tmp_path / "part", CallPart), prefix_streams(stream))
     assert call_bytes(frames=FRAMES, words=0, tokens=0) == before_bytes + stored.nbytes
 
     array = zarr.open_array(tmp_path / "store/calls/000000/arrays.zarr/pitch", mode="r")

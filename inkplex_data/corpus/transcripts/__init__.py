@@ -35,6 +35,7 @@ __all__ = [
     "map_speakers",
     "read_segments",
     "read_transcript",
+    "timed_words",
     "word_suffixes",
 ]
 
@@ -115,20 +116,24 @@ def load_words(
     format_name: str | None = None,
     rule: SpeakerRule = DEFAULT_RULE,
 ) -> tuple[list[TimedWord], Transcript]:
-    """Read, map and repair in one go: the timed words of agent and caller, and the transcript they come from.
+    """Read, label and repair in one go: the timed words of agent and caller, and the transcript they come from.
 
     Raises CallRefused as `read_transcript` does, and under `log.strict` for the first repair.
     """
     transcript = map_speakers(read_transcript(path, format_name), rule)
+    return timed_words(transcript, duration_us=duration_us, log=log), transcript
+
+
+def timed_words(transcript: Transcript, *, duration_us: int, log: ProblemLog) -> list[TimedWord]:
+    """The repaired words of a transcript within the audio. Under `log.strict` the first repair raises CallRefused."""
     for code, message in transcript.notes:
         log.add(code, message)
-    words = repair_words(
+    return repair_words(
         transcript.words,
         duration_us=duration_us,
         log=log,
         method=transcript.method or transcript.format,
     )
-    return words, transcript
 
 
 def _named(name: str) -> TranscriptFormat:

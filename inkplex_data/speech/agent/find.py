@@ -16,15 +16,14 @@ from inkplex_data.audio.call_audio import CallAudio, ChannelRef, resolve_channel
 from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.transcripts import (
     SpeakerRule,
     Transcript,
     read_segments,
-    read_transcript,
 )
-from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE, agent_label
+from inkplex_data.corpus.transcripts.speakers import agent_label
 from inkplex_data.corpus.word_repair import RawWord, repair_words
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.problems import ProblemLog
@@ -87,13 +86,13 @@ def decide(
     entry: CallEntry,
     agent: Rule,
     *,
-    rule: SpeakerRule = DEFAULT_RULE,
+    text: CallText | None = None,
     threshold: float = THRESHOLD,
     hear: Hear | None = None,
 ) -> Decision:
     """Name the channels of a call where the corpus does not.
 
-    `rule` finds the agent among a transcript's labels. `hear` transcribes the beginning of a channel; it is
+    `text` is what the call says, if it has been read already. `hear` transcribes the beginning of a channel; it is
     asked where the rest does not decide. A guess is acted on from the confidence `threshold`.
     Raises CallRefused: agent-undecided, and what opening and decoding the file raise.
     """
@@ -103,7 +102,7 @@ def decide(
         return Decision(entry, "open")
     if agent != "auto":
         return Decision(_with_agent(entry, SIDES.index(agent)), "rule")
-    guess = guess_agent(entry, rule=rule, threshold=threshold, hear=hear)
+    guess = guess_agent(entry, text=text, threshold=threshold, hear=hear)
     if not guess.decided(threshold):
         # Where the sound itself is at fault (one recording twice, no sound at all), that is what to say.
         resolve_channels(entry.audio, ChannelSpec(0, 1)).scan(ProblemLog(entry.call_id))
@@ -125,7 +124,7 @@ def _with_agent(entry: CallEntry, channel: int) -> CallEntry:
 def guess_agent(
     entry: CallEntry,
     *,
-    rule: SpeakerRule = DEFAULT_RULE,
+    text: CallText | None = None,
     threshold: float = THRESHOLD,
     hear: Hear | None = None,
 ) -> SideGuess:
@@ -135,15 +134,15 @@ def guess_agent(
     """
     audio = resolve_channels(entry.audio, ChannelSpec(0, 1))
     channels = channels_of_levels([_levels(audio, role) for role in ("agent", "caller")])
-    text = _text(entry, rule)
-    known = dict(text.channels)
+    said = _text(text if text is not None else CallText.of(entry))
+    known = dict(said.channels)
     evidence = order_evidence(channels.first_us())
-    evidence += phrase_evidence(texts_of(text.said, channels, known))
-    words, doubt_side = _words_evidence(text, channels, known)
+    evidence += phrase_evidence(texts_of(said.said, channels, known))
+    words, doubt_side = _words_evidence(said, channels, known)
     guess = combine([*evidence, *words])
     if hear is not None and not guess.decided(threshold):
         beginnings = [hear(_beginning(ref)) for ref in (audio.agent, audio.caller)]
-        given = texts_of(text.said, channels, known)
+        given = texts_of(said.said, channels, known)
         evidence = order_evidence(channels.first_us())
         evidence += phrase_evidence([f"{a} | {b}" for a, b in zip(given, beginnings, strict=True)])
         guess = combine([*evidence, *words])
@@ -187,34 +186,23 @@ def _words_evidence(
     return evidence, None if text.says_whose else channels.side_of(own)
 
 
-def _text(entry: CallEntry, rule: SpeakerRule) -> _Text:
+def _text(text: CallText) -> _Text:
     # The rule's own channel is what is looked for here, and labels are those of the call before any exchange.
-    rule = replace(rule, agent_channel=-1, swapped=False)
+    rule = replace(text.rule, agent_channel=-1, swapped=False)
+    path = text.entry.words
     try:
-        if entry.words is None:
-            return _of_sidecar(entry, rule)
-        try:
-            return _of_transcript(read_transcript(entry.words), rule)
-        except CallRefused as error:
-            if error.code not in {"words-no-word-times", "words-speakers-only"}:
-                return _Text()
-        found = [one for one in read_segments(entry.words) if isfinite(one.start_s) and isfinite(one.end_s)]
+        if path is None or not text.lacks_word_times:
+            given = text.best_transcript
+            return _of_transcript(given, rule) if given is not None else _Text()
+        found = [one for one in read_segments(path) if isfinite(one.start_s) and isfinite(one.end_s)]
         said = [
             Said(one.speaker, seconds_to_us(one.start_s), seconds_to_us(one.end_s), one.text) for one in found
         ]
         raw = [RawWord(one.text, one.start_s, one.end_s, one.speaker, None, one.item) for one in found]
-        label = agent_label(Transcript(raw, "segments", entry.words), rule)
+        label = agent_label(Transcript(raw, "segments", path), rule)
         return _Text(tuple(said), label)
     except CallRefused:
         return _Text()
-
-
-def _of_sidecar(entry: CallEntry, rule: SpeakerRule) -> _Text:
-    words = read_sidecar(entry.sidecar).words if entry.sidecar is not None else None
-    if words is None:
-        return _Text()
-    raw = [RawWord(one.text, one.start_s, one.end_s, one.speaker, None, "") for one in words.items]
-    return _of_transcript(Transcript(raw, "sidecar", entry.sidecar or Path()), rule)
 
 
 def _of_transcript(transcript: Transcript, rule: SpeakerRule) -> _Text:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from inkplex_data.atomic import replacing
 from inkplex_data.audio.call_audio import ChannelRef, resolve_channels
 from inkplex_data.audio.resample import resample
-from inkplex_data.corpus.call_words import has_word_times
+from inkplex_data.corpus.call_text import CallText, has_word_times, speaker_rule
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.transcripts import SpeakerRule, read_transcript, word_suffixes
 from inkplex_data.corpus.transcripts.moshi import moshi_document
@@ -196,7 +196,7 @@ def _align_one(
                 next_step="write to a folder of its own (`-o DIR`), or rename the text",
             )
         entry = _sided(entry, side, aligner, log, agent=agent, text=text)
-        words = align_entry(entry, aligner, log, rule=_rule(entry, agent), text=text)
+        words = align_entry(entry, aligner, log, rule=speaker_rule(entry, agent=agent), text=text)
         write_words(path, words)
     except CallRefused as error:
         log.refuse(error)
@@ -225,15 +225,10 @@ def _sided(
 ) -> CallEntry:
     """The entry with its channels named. Raises CallRefused as `decide` does."""
     told = replace(entry, words=text) if text is not None else entry
-    found = decide(told, side, rule=_rule(entry, agent), hear=aligner.text)
+    found = decide(told, side, text=CallText.of(told, agent=agent), hear=aligner.text)
     if found.guess is not None:
         log.add("agent-guessed", found.guess.text(), item=entry.source)
     return replace(found.entry, words=entry.words)
-
-
-def _rule(entry: CallEntry, agent: str | None) -> SpeakerRule:
-    channel = entry.channels.agent if entry.channels is not None else 0
-    return SpeakerRule(agent=agent, agent_channel=channel)
 
 
 def _record(folder: Path, failures: list[dict[str, Any]]) -> None:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import swapped
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.speech.agent.find import agent_rule, decide, guess_agent
 from tests.conftest import ROOT
@@ -137,9 +137,10 @@ def test_a_named_label_is_found_by_where_its_words_lie(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     kinds = {one.kind for one in guess_agent(entry(EXAMPLES[0], path)).evidence}
     assert "words" not in kinds
-    named = guess_agent(entry(EXAMPLES[0], path), rule=SpeakerRule(agent="spk_1"))
+    call = entry(EXAMPLES[0], path)
+    named = guess_agent(call, text=CallText.of(call, agent="spk_1"))
     assert "words" in {one.kind for one in named.evidence} and named.side == "left"
-    other = guess_agent(entry(EXAMPLES[0], path), rule=SpeakerRule(agent="spk_0"))
+    other = guess_agent(call, text=CallText.of(call, agent="spk_0"))
     assert other.confidence < named.confidence
 
 
