@@ -18,6 +18,7 @@ from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInp
 from inkplex_data.pipeline.planning.sharding import PrefixPlan
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.speech.prefix import Prefix, build_prefix, codec_is_released, wrap_role
+from inkplex_data.store.frame_streams import stored_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +36,9 @@ class PrefixJob(Job):
 
 @dataclass(frozen=True)
 class EncodedPrefix:
-    """The frames of one prefix, and how many of them hold the voice and the pieces of the role."""
+    """The streams of one prefix of P frames, [P] or [P, width], and how many of them hold voice and role pieces."""
 
-    codes: np.ndarray
-    text: np.ndarray
-    role: np.ndarray
+    streams: dict[str, np.ndarray]
     voice_frames: int
     role_pieces: int
 
@@ -51,9 +50,7 @@ def encode_prefix(job: PrefixJob, folder: Path) -> EncodedPrefix:
     """
     prefix = make_prefix(job)
     return EncodedPrefix(
-        prefix.codes,
-        prefix.text,
-        prefix.role,
+        {stream.name: getattr(prefix, stream.name) for stream in stored_in("prefixes")},
         prefix.layout.voice_frames,
         len(prefix.layout.role_pieces),
     )

@@ -123,12 +123,14 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     row["text_conditions"] = _json(found.conditions)
     return CallPart(
         row=row,
-        codes=encoded.codes,
-        text=text.ids,
-        role=text.roles,
-        mask=loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+        streams={
+            "codes": encoded.codes,
+            "text": text.ids,
+            "role": text.roles,
+            "mask": loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+            "level": encoded.level,
+        },
         words=words_table(words, pieces, text),
-        level=encoded.level,
         versions=versions,
         problems=log.problems,
     )
