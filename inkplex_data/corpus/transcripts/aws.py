@@ -74,7 +74,7 @@ def _channel_items(results: dict[str, Any]) -> list[tuple[str, list[Any]]]:
     for number, channel in enumerate(channels if isinstance(channels, list) else ()):
         items = channel.get("items") if isinstance(channel, dict) else None
         if isinstance(items, list):
-            found.append((str(channel.get("channel_label", f"ch_{number}")), items))
+            found.append((str(channel.get("channel_label") or f"ch_{number}"), items))
     return sorted(found, key=lambda pair: pair[0])
 
 
@@ -136,7 +136,7 @@ def _parse_analytics(content: Content) -> Transcript:
         if not isinstance(items, list):
             words.append(malformed(turn, where, "is not a turn with Items"))
             continue
-        role = str(turn.get("ParticipantRole", SPEAKER_UNKNOWN))
+        role = str(turn.get("ParticipantRole") or SPEAKER_UNKNOWN)
         words += _turn(items, where, role)
     return Transcript(words, ANALYTICS, content.path, agent="AGENT")
 

@@ -106,7 +106,7 @@ def _segments(content: Content) -> list[Segment]:
         if not isinstance(part, dict):
             continue
         text, start, end = part.get("transcript"), part.get("start"), part.get("end")
-        if isinstance(text, str) and is_finite(start) and is_finite(end):
+        if isinstance(text, str) and text.strip() and is_finite(start) and is_finite(end):
             speaker = part.get("speaker")
             voice = Voice(part.get("channel"), None if speaker is None else str(speaker))
             found.append(
