@@ -7,6 +7,14 @@ from hypothesis import strategies as st
 
 from inkplex_data.pipeline.planning.voices import VoiceCandidate, voice_samples
 
+rows = st.tuples(
+    st.sampled_from("AB"),
+    st.sampled_from(["train", "test"]),
+    st.sampled_from("fg"),
+    st.sampled_from("xyz"),
+    st.integers(0, 5),
+)
+
 
 @given(st.lists(rows, max_size=14))
 def test_a_voice_sample_is_another_recording_of_the_same_voice_and_split(
