@@ -97,7 +97,7 @@ class Transcript:
     `method` goes into the words table: how the times were made, where the file says so, else its format.
     `channels` are the speaker labels that stand for audio channels, by channel index, in formats that
     have such; `agent` is the label that the file itself calls the agent. `clock_offsets_us` says by how
-    much each label's own recording began after the clock that the words are on, where that is known;
+    much each label's own audio began after the clock that the words are on, where that is known;
     the words have been put on the common clock. `notes` are (code, message) pairs about the whole file,
     for the call's problem log.
     """
