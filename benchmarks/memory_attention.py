@@ -1,8 +1,8 @@
 """Peak memory and time of chunked memory attention against dense attention, forward and backward.
 
-Dense is the textbook form: one mask and one score matrix over all versions. `fused` is scaled-dot-product
-attention with one mask over all versions, which makes no score matrix. Each runs in its own process;
-memory is the peak resident size above what the process held with its inputs made.
+`dense` is the textbook form: one mask and one score matrix over all versions. `fused` is scaled-dot-product
+attention with one mask over all versions and no score matrix. Each runs in its own process; memory is the
+peak resident size above what the process held once its inputs were made.
 
     python benchmarks/memory_attention.py [--json] [--heads 4 --steps 1000 --versions 60000 --limit 8192]
 """

@@ -34,7 +34,7 @@ class Paths:
         Raises FaultError with code path-outside-corpus or file-missing.
         """
         if URL_MARK in spelled:
-            raise _fault("file-missing", "is a URL; copy the file into the corpus first", spelled)
+            raise _fault("file-missing", "is a URL, not a file of the corpus", spelled)
         if "\0" in spelled:
             raise _fault("file-missing", "holds a NUL character", spelled)
         path = self.folder / spelled
@@ -91,7 +91,7 @@ def _why_missing(path: Path) -> str:
         if path.is_dir():
             return "is a folder, not a file"
         if path.exists():
-            return "is no regular file"
+            return "is not a regular file"
     except (OSError, ValueError) as error:
-        return f"is no usable path ({error})"
+        return f"is not a usable path ({error})"
     return f"does not exist in {path.parent}"

@@ -18,7 +18,8 @@ RECORDING = table(
             "The last line of the recording is cut off.", "Copy the recording again, or remove its last line."
         ),
         "recording-token": error(
-            "A token is not of the documented form.", "Compare the token with schemas/recording.schema.json."
+            "A token does not have the documented form.",
+            "Compare the token with schemas/recording.schema.json.",
         ),
         "recording-kind": error(
             "A token has a kind that does not exist.",
@@ -41,7 +42,7 @@ RECORDING = table(
             "Correct `states`, or leave it out to capture them.",
         ),
         "recording-states-invalid": error(
-            "States are not one finite row triple for each computed token.",
+            "The states are not three finite rows for each computed token.",
             "Export them again: one tensor [tokens, 3, width] of bfloat16 or float32 for each request.",
         ),
         "recording-states-mixed": error(
@@ -50,7 +51,7 @@ RECORDING = table(
         ),
         "recording-media-absent": error(
             "States of audio and image tokens need the media, which a recording does not carry.",
-            "Import states of the engine that saw the media instead (`inkplex-data import states`).",
+            "Import the states from the engine that saw the media (`inkplex-data import states`).",
         ),
         "recording-token-id": error(
             "A token has an id that the model's vocabulary does not have.",
@@ -63,7 +64,7 @@ MEMORY = table(
     "memory",
     {
         "recording-duplicate-token": error(
-            "Two tokens of a recording claim the same call and position.",
+            "Two tokens of a recording claim the same request and position.",
             "List every computed token once, under the request that computed it.",
         ),
         "recording-prefix-unknown": error(
@@ -71,7 +72,7 @@ MEMORY = table(
             "Add the request, or correct `cached.call`.",
         ),
         "recording-prefix-cycle": error(
-            "Cached prefixes form a circle, so nobody computed their tokens.",
+            "Cached prefixes form a cycle, so no request computed their tokens.",
             "Correct `cached.call`: a prefix comes from an earlier request.",
         ),
         "recording-prefix-too-long": error(
@@ -82,11 +83,11 @@ MEMORY = table(
             "Put requests in the order in which they ran, and check the times of both.",
         ),
         "recording-arrival-order": error(
-            "An arrival falls within a request: a token arrives before the one that precedes it.",
+            "Arrivals go backwards within a request: a token arrives before the one that precedes it.",
             "Check `at` and `ready_at`: positions of one request arrive in order.",
         ),
         "recording-twin-differs": error(
-            "Counterfactual twins differ before the moment at which `branch_of` says that they fork.",
+            "Counterfactual twins differ before the moment at which `branch_of` says they fork.",
             "Correct `branch_of.at`, or record the twin again from the same past.",
         ),
     },

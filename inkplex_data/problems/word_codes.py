@@ -12,8 +12,8 @@ WORDS = table(
             "Correct the file, or align the call again with `inkplex-data align --redo`.",
         ),
         "words-unknown-format": error(
-            "The transcript is of no format that is known here.",
-            "See docs for the formats; `import words` converts them.",
+            "The transcript is in no known format.",
+            "Convert it to one of the formats listed in docs/how-to/exchange.md.",
         ),
         "words-no-word-times": error(
             "The transcript has segments, but no word has a time.",
@@ -21,7 +21,7 @@ WORDS = table(
         ),
         "words-speakers-only": error(
             "The file says who speaks when, and has no words.",
-            "Give it to `inkplex-data diarize`, and the words in a file of their own.",
+            "Give it to `inkplex-data diarize`, and give the words in a separate file.",
         ),
         "words-clock-offset": info(
             "The two sides were recorded on clocks that began at different times; words are on the shared one.",
@@ -40,13 +40,15 @@ WORDS = table(
         "word-malformed": repair(
             "An entry of the transcript is not a word; it was dropped.", "Correct the entry."
         ),
-        "word-empty": repair("A word has no text but white space; it was dropped.", "Remove the entry."),
+        "word-empty": repair(
+            "A word's text is nothing but white space; it was dropped.", "Remove the entry."
+        ),
         "word-text-replaced": repair(
             "A word holds half a surrogate pair; it was replaced by U+FFFD.", "Correct the word's text."
         ),
         "word-punctuation-attached": repair(
             "Punctuation without times was attached to the word before it.",
-            "Nothing to do, unless the file should time it.",
+            "Nothing to do, unless the mark should have times of its own.",
         ),
         "word-untimed": repair(
             "A word has no usable times; it was dropped.",

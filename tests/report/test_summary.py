@@ -100,7 +100,7 @@ def test_the_terminal_shows_what_was_counted(summary: StoreSummary) -> None:
         "3, 1 refused",
         "2 with 30 tokens",
         "60.0% PAD",
-        "1 words, and 5 pieces",
+        "1 word, 5 pieces of others",
         "2.0 KiB",
         "untrained:0 (abab",
     ):
@@ -144,7 +144,7 @@ def test_a_store_without_problems_says_so() -> None:
 
 def test_calls_are_one_line_each_and_what_is_left_out_is_said() -> None:
     lines = drawn(render_calls(calls_table(), limit=2))
-    assert lines[-1] == "and 1 more calls"
+    assert lines[-1] == "and 1 more call"
     assert "c [red]" in "\n".join(drawn(render_calls(calls_table())))
 
 

@@ -18,15 +18,13 @@ from torch.nn import functional as F
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.grid import (
     CODEBOOKS,
-    MASK_AGENT,
-    MASK_CALLER,
-    MASK_TEXT,
     TAG_EPAD,
     TAG_FIRST,
     TAG_LATER,
     TAG_PAD,
     TAG_PREFIX,
 )
+from inkplex_data.store.frame_streams import mask_bits
 from inkplex_data.trainer.model.delays import RELEASED_DELAYS
 from inkplex_data.trainer.model.layers import at_least_float32
 
@@ -192,7 +190,7 @@ def target_parts(
     kind = AGENT_SEMANTIC + 2 * (stream // CODEBOOKS) + (stream % CODEBOOKS > 0).long()
     parts[:, 1:] = kind.view(1, -1, 1)
     if mask is not None:
-        bits = [MASK_TEXT, *(MASK_AGENT if q < CODEBOOKS else MASK_CALLER for q in range(dep_q))]
+        bits = mask_bits("codes")[: 1 + dep_q]
         live &= (
             mask.to(device, torch.long).unsqueeze(1) & torch.tensor(bits, device=device).view(1, -1, 1)
         ) > 0
