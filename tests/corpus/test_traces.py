@@ -16,7 +16,7 @@ from inkplex_data.corpus.traces.arrival_schedule import TraceSchedule, schedule_
 from inkplex_data.corpus.traces.importer import TraceImport, import_traces
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.errors import ConfigError, CorpusError, UsageError
-from inkplex_data.memory.ownership import Ownership, token_table
+from inkplex_data.memory.ownership import Ownership, tabulate
 
 CHAT = [
     {"role": "system", "content": "Be kind."},
@@ -53,7 +53,7 @@ def only(result: TraceImport) -> Recording:
 def spelled(recording: Recording) -> list[list[tuple[str, str]]]:
     """For each request the stretches of one kind: (kind, text)."""
     found = []
-    for table in token_table(list(recording)).partition_by("call", maintain_order=True):
+    for table in tabulate(list(recording))[0].partition_by("call", maintain_order=True):
         runs = table.with_columns(run=pl.col("kind").rle_id()).group_by("run", maintain_order=True)
         found.append([(part["kind"][0], b"".join(part["bytes"]).decode()) for _, part in runs])
     return found
@@ -76,7 +76,7 @@ def test_all_airline_dialogues(real_data: Path, tmp_path: Path) -> None:
         assert len(requests) == len(answers) + trailing
         for before, request in pairwise(requests):
             assert request.cached == (before.call, ownership.context_tokens(before.call))
-        tokens = token_table(requests)
+        tokens = tabulate(requests)[0]
         text = b"".join(tokens.filter(pl.col("special") == False)["bytes"])  # noqa: E712
         for message in dialogue["traj"]:
             assert (message["content"] or "").encode() in text
@@ -174,7 +174,7 @@ def test_tools_unknown_roles_media_and_plain_arguments(tmp_path: Path) -> None:
             "<|content_model_end_sampling|>",
         ),
     ]
-    tokens = token_table(list(recording))
+    tokens = tabulate(list(recording))[0]
     media = tokens.filter(pl.col("media").is_not_null())
     assert media.select("media", "token_id", "kind").rows() == [
         ("image", 200_054, "user"),
@@ -193,7 +193,7 @@ def test_recorded_times(tmp_path: Path) -> None:
     assert (header.times, header.schedule) == ("recorded", None)
     assert header.provenance is not None
     assert header.provenance["session_starts_at_s"] == 1748772000.0
-    tokens = token_table(list(recording))
+    tokens = tabulate(list(recording))[0]
     arrivals = {kind: sorted(set(part["arrival_us"])) for (kind,), part in tokens.group_by("kind")}
     assert arrivals == {
         "setup": [0],
@@ -208,7 +208,7 @@ def test_recorded_times(tmp_path: Path) -> None:
 
 def test_session_seconds_are_kept(tmp_path: Path) -> None:
     timed = [{**message, "at": 10 * index + 2.5} for index, message in enumerate(CHAT)]
-    tokens = token_table(list(only(imported(tmp_path, timed))))
+    tokens = tabulate(list(only(imported(tmp_path, timed))))[0]
     assert tokens["arrival_us"].max() == 42_500_000
     assert tokens["arrival_us"].min() == 12_500_000  # no row was computed before the first question
 
@@ -241,7 +241,7 @@ def test_declared_schedule(tmp_path: Path) -> None:
     )
     recording = only(imported(tmp_path, CHAT, schedule=schedule))
     assert recording.header.schedule == schedule.model_dump()
-    tokens = token_table(list(recording))
+    tokens = tabulate(list(recording))[0]
     user = tokens.filter(kind="user")
     # 0.5 s of pause and four words at two a second, then one second of prefill.
     prompt = tokens.filter(call=0, kind="setup").height + user.height + 1
