@@ -115,7 +115,7 @@ def _rule(kind: str, message: str, location: Sequence[str | int], known: Sequenc
         return "is missing"
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), known, n=1) if location else []
-        return f"is no field that is known here{f'; did you mean {near[0]!r}?' if near else ''}"
+        return f"is not a known field{f'; did you mean {near[0]!r}?' if near else ''}"
     text = message.removeprefix("Value error, ")
     return text[0].lower() + text[1:] if text else kind
 

@@ -70,7 +70,7 @@ def parse_json(data: bytes) -> Any:
         near = text[max(0, error.pos - 15) : error.pos + 15]
         raise _fault(f"is not JSON: {error.msg.lower()} at character {error.pos + 1}", short(near)) from error
     except (ValueError, RecursionError) as error:
-        raise _fault(f"is not JSON that can be read ({error})") from error
+        raise _fault(f"is not readable JSON ({error})") from error
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def numbered_lines(path: Path) -> Iterator[Line]:
                 raise CorpusError(
                     f"the line is longer than {LINE_BYTES:,} bytes",
                     where=f"{path}:{number}",
-                    next_step="Check the file: it is probably no JSONL",
+                    next_step="Check the file: it is probably not JSONL.",
                 )
             if number == 1:
                 data = data.removeprefix(b"\xef\xbb\xbf")

@@ -91,7 +91,7 @@ def _why_missing(path: Path) -> str:
         if path.is_dir():
             return "is a folder, not a file"
         if path.exists():
-            return "is no regular file"
+            return "is not a regular file"
     except (OSError, ValueError) as error:
-        return f"is no usable path ({error})"
+        return f"is not a usable path ({error})"
     return f"does not exist in {path.parent}"

@@ -47,7 +47,7 @@ def assign_splits(
         if split != fixed[family]:
             raise UsageError(
                 f"families {other!r} ({split}) and {family!r} ({fixed[family]}) share a recording",
-                next_step="calls over one recording belong into one split: correct `split` or `family`",
+                next_step="Correct `split` or `family`: calls that share a recording belong in one split.",
             )
     assigned = {}
     for family in sorted(set(families)):
@@ -89,7 +89,7 @@ def read_splits(path: Path) -> SplitsFile:
         faults = [str(fault) for fault in faults_of(error, data, SplitsFile)]
     except (CorpusError, OSError) as error:
         faults = [str(error)]
-    raise ConfigError("is no splits file", where=str(path), faults=faults)
+    raise ConfigError("is not a splits file", where=str(path), faults=faults)
 
 
 def _drawn(name: str, fractions: Mapping[str, float], seed: int) -> str:

@@ -8,20 +8,20 @@ AUDIO = table(
     "audio",
     {
         "audio-unreadable": error(
-            "Neither libsndfile nor FFmpeg decodes the file.",
+            "Neither libsndfile nor FFmpeg can decode the file.",
             "Convert it with a program that plays it, for instance `ffmpeg -i FILE call.flac`; Fisher and Switchboard files with Shorten compression need `sph2pipe -f wav` first.",
         ),
         "audio-headerless": error(
-            "The file holds bare samples: nothing in it tells encoding, rate and channels.",
+            "The file holds bare samples; nothing in it gives their encoding, sample rate and channels.",
             "Convert it, for instance `ffmpeg -f mulaw -ar 8000 -ac 1 -i FILE call.wav` (`-f alaw`, `-f s16le` for other encodings, `-ar` and `-ac` as recorded).",
         ),
         "audio-rate": error(
-            "The sample rate that the file declares is not one of sound (4 kHz to 768 kHz).",
+            "The declared sample rate is not plausible for sound (4 kHz to 768 kHz).",
             "Export the call again at its true sample rate.",
         ),
         "audio-mono": error(
-            "The file has one channel where agent and caller are expected on a channel each.",
-            "Give the two sides as a stereo file or as two files, or start with `--mono`, which separates the speakers.",
+            "The file has one channel, but agent and caller are expected on a channel each.",
+            "Give the two sides as a stereo file or as two files, or use `--mono`, which separates the speakers.",
         ),
         "audio-channels": error(
             "It is not clear which channel is the agent's and which the caller's.",
@@ -39,8 +39,8 @@ AUDIO = table(
             "Divide the samples by 32,768 (or export as 16-bit PCM), so that full scale is 1.0.",
         ),
         "audio-dual-mono": error(
-            "Both channels hold the same recording, so nobody's voice is on its own.",
-            "Give a recording with one speaker a channel, or one channel of this file with `--mono`, which separates the speakers.",
+            "Both channels hold the same sound, so neither voice is on its own.",
+            "Give audio with one speaker per channel, or one channel of this file with `--mono`, which separates the speakers.",
         ),
         "audio-both-silent": error(
             "Both channels are silent.", "Check whether the recording failed; remove the call."
@@ -62,20 +62,20 @@ AUDIO = table(
             "Extract the tracks that hold agent and caller, and give them as two files.",
         ),
         "audio-length-differs": info(
-            "The header declares another length than the file has; every decoded sample was used.",
+            "The header declares a length that is not the file's; every decoded sample was used.",
             "Nothing to do.",
         ),
         "audio-channel-lengths": info(
-            "Agent's and caller's file differ in length; the missing end counts as missing, not as silence.",
+            "The agent's and the caller's files differ in length; the missing end counts as missing, not as silence.",
             "Check that both files begin at the same moment.",
         ),
         "audio-band-limited": info(
-            "A side has the band of a telephone, up to 4 kHz: resampled to 24 kHz it is still not 24 kHz speech.",
+            "A side is limited to the telephone band, up to 4 kHz; resampling it to 24 kHz does not restore the rest.",
             "Train on it knowingly, or widen its band first (recipe key `audio.bandwidth`).",
         ),
         "audio-bleed": info(
-            "One side's voice is heard on the other side's channel, louder than 30 dB below its own.",
-            "Nothing to do for a little; remove the echo before building where a model must not hear itself.",
+            "One side's voice is heard on the other side's channel, no more than 30 dB below its own level.",
+            "A little does no harm; if the model must not hear itself, remove the echo before building.",
         ),
         "audio-silent-channel": info(
             "One channel is silent throughout.", "Nothing to do if that speaker said nothing."

@@ -8,7 +8,7 @@ EXPORT = table(
     "export",
     {
         "export-too-long": error(
-            "The call is too long for a WAV file, which ends at 4 GiB.",
+            "The call is too long for a WAV file, which cannot exceed 4 GiB.",
             "Cut the call into shorter ones before exporting it.",
         ),
     },
@@ -36,18 +36,18 @@ BUILD = table(
             "Nothing to do.",
         ),
         "augment-noise-unusable": error(
-            "The recording drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
-            "Take the file out of the folder and run again; the calls that are done stay.",
+            "The file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
+            "Remove the file from the folder and run again; finished calls are kept.",
         ),
         "family-frozen": info(
-            "The corpus asks for another split than the one in which the store has the family; it stays there.",
+            "The corpus puts the family in a different split from the store's; it stays where it is.",
             "Nothing to do; to move a family, build a new store.",
         ),
         "recording-id-twice": error(
             "Two different recordings have the same id.", "Give each recording its own id in its header."
         ),
         "unexpected": error(
-            "An unforeseen fault stopped this call; the others went on.",
+            "An unexpected fault stopped this call; the others went on.",
             "Read the message; if it is not about your data, report it with the log file.",
         ),
     },

@@ -17,7 +17,7 @@ CORPUS = table(
         ),
         "corpus-line-invalid": error(
             "A line of the manifest or inventory does not describe a call.",
-            "Correct the line; `inkplex-data validate FILE` lists every fault of the file.",
+            "Correct the line; `inkplex-data validate FILE` lists every fault in the file.",
         ),
         "split-conflict": error(
             "Calls of one family name different splits.",
@@ -25,23 +25,23 @@ CORPUS = table(
         ),
         "sidecar-invalid": error(
             "The call's sidecar cannot be read as one.",
-            "`inkplex-data validate FILE` lists every fault of the sidecar.",
+            "Run `inkplex-data validate FILE` to list every fault in the sidecar.",
         ),
         "sidecar-contradicts": error(
             "The manifest and the sidecar say different things about the call.",
             "Correct one of the two, or leave the field out of one.",
         ),
         "duration-invalid": info(
-            "The stated duration is no positive number of seconds; the decoded audio decides.",
+            "The stated duration is not a positive number of seconds; the decoded audio decides.",
             "Nothing to do.",
         ),
         "fields-ignored": info(
             "The inventory has fields that this layout does not define; they were not used.",
-            "To use `role`, `voice`, `split` and the like, give each line an `id`: it is then a manifest.",
+            "To use `role`, `voice`, `split` and the like, give each line an `id`, which makes the file a manifest.",
         ),
         "files-ignored": info(
             "The folder holds files that belong to no call.",
-            "Nothing to do; name a JSONL file itself to build from it.",
+            "Nothing to do; to build from a JSONL file, name the file itself.",
         ),
     },
 )
@@ -50,16 +50,16 @@ TRACES = table(
     "traces",
     {
         "trace-message": error(
-            "A dialogue of a trace holds something that is no message.",
+            "A dialogue of a trace holds something that is not a message.",
             "Correct the entry that is named, or leave the dialogue out.",
         ),
         "trace-time": error(
-            "A message has a time that is none, or that lies before the time of an earlier message.",
+            "A message has an invalid time, or one before the time of an earlier message.",
             "Correct the time, or remove the times of the dialogue; a declared schedule then stands in for them.",
         ),
         "trace-template": error(
             "The tokenizer's chat template refuses the dialogue.",
-            "Correct the messages, or give tokenizer.json alone, for Inkling's own framing.",
+            "Correct the messages, or give tokenizer.json alone, to use Inkling's own framing.",
         ),
     },
 )

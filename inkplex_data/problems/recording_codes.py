@@ -12,13 +12,15 @@ RECORDING = table(
             "Begin the file with {schema: inkplex/recording@1, recording: ID, model: …, tokenizer: …} as one JSON line.",
         ),
         "recording-line": error(
-            "A line is not one model request.", "Compare the line with schemas/recording.schema.json."
+            "A line does not describe one model request.",
+            "Compare the line with schemas/recording.schema.json.",
         ),
         "recording-cut": error(
             "The last line of the recording is cut off.", "Copy the recording again, or remove its last line."
         ),
         "recording-token": error(
-            "A token is not of the documented form.", "Compare the token with schemas/recording.schema.json."
+            "A token does not have the documented form.",
+            "Compare the token with schemas/recording.schema.json.",
         ),
         "recording-kind": error(
             "A token has a kind that does not exist.",
@@ -37,23 +39,23 @@ RECORDING = table(
             "Give every request its own `call` number.",
         ),
         "recording-states": error(
-            "The states that a request names are not there.",
+            "The states that a request names do not exist.",
             "Correct `states`, or leave it out to capture them.",
         ),
         "recording-states-invalid": error(
-            "States are not one finite row triple for each computed token.",
+            "States do not hold one finite triple of rows for each computed token.",
             "Export them again: one tensor [tokens, 3, width] of bfloat16 or float32 for each request.",
         ),
         "recording-states-mixed": error(
-            "Some requests of the recording bring states and others do not.",
+            "Some requests of the recording name states and others do not.",
             "Give `states` for every request that computed tokens, or for none.",
         ),
         "recording-media-absent": error(
             "States of audio and image tokens need the media, which a recording does not carry.",
-            "Import states of the engine that saw the media instead (`inkplex-data import states`).",
+            "Import the states of the engine that saw the media instead (`inkplex-data import states`).",
         ),
         "recording-token-id": error(
-            "A token has an id that the model's vocabulary does not have.",
+            "A token has an id that is not in the model's vocabulary.",
             "Capture with the model that the recording came from, or import its states.",
         ),
     },
@@ -63,7 +65,7 @@ MEMORY = table(
     "memory",
     {
         "recording-duplicate-token": error(
-            "Two tokens of a recording claim the same call and position.",
+            "Two tokens of a recording claim the same request and position.",
             "List every computed token once, under the request that computed it.",
         ),
         "recording-prefix-unknown": error(
@@ -71,7 +73,7 @@ MEMORY = table(
             "Add the request, or correct `cached.call`.",
         ),
         "recording-prefix-cycle": error(
-            "Cached prefixes form a circle, so nobody computed their tokens.",
+            "Cached prefixes form a circle, so no request computed their tokens.",
             "Correct `cached.call`: a prefix comes from an earlier request.",
         ),
         "recording-prefix-too-long": error(
@@ -82,11 +84,11 @@ MEMORY = table(
             "Put requests in the order in which they ran, and check the times of both.",
         ),
         "recording-arrival-order": error(
-            "An arrival falls within a request: a token arrives before the one that precedes it.",
-            "Check `at` and `ready_at`: positions of one request arrive in order.",
+            "Arrivals within a request are out of order: a token arrives before the one that precedes it.",
+            "Check `at` and `ready_at`: the positions of a request must arrive in order.",
         ),
         "recording-twin-differs": error(
-            "Counterfactual twins differ before the moment at which `branch_of` says that they fork.",
+            "Counterfactual twins differ before the moment at which they fork according to `branch_of`.",
             "Correct `branch_of.at`, or record the twin again from the same past.",
         ),
     },

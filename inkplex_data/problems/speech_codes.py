@@ -12,7 +12,7 @@ CHANNELS = table(
             "Nothing to do; `inkplex-data channels` lists the guesses, and `channels` in the manifest overrides them.",
         ),
         "agent-undecided": error(
-            "The call does not tell clearly enough which channel is the agent's.",
+            "The call does not show clearly enough which channel is the agent's.",
             "Name the `channels` in the manifest, or build with `--agent left` or `--agent right`.",
         ),
     },
@@ -26,11 +26,11 @@ ALIGN = table(
             "Check that the agent's channel is the right one (`channels`), listen to it, or try a larger Whisper model.",
         ),
         "words-not-aligned": repair(
-            "A stretch of known text does not fit its sound, or is not said there; its words have no times.",
+            "A stretch of known text does not fit the audio, or is not said there; its words have no times.",
             "Check the text and the times of the stretch, or let `inkplex-data align` transcribe the call without it.",
         ),
         "words-text-differs": error(
-            "The text beside a recording is not what is said in it.",
+            "The text beside the audio is not what is said in it.",
             "Remove the text, or name the right one; without it `inkplex-data align` transcribes the call.",
         ),
         "words-name-taken": error(
@@ -38,19 +38,19 @@ ALIGN = table(
             "Write to a folder of its own (`-o DIR`), or rename the text.",
         ),
         "words-agent-unknown": error(
-            "Captions or plain text name their speakers, and nothing says which of them is the agent.",
-            "Name the agent's label: `inkplex-data align --agent-label LABEL`, recipe key `words.agent`.",
+            "Captions or plain text name their speakers, but nothing says which of them is the agent.",
+            "Name the agent's label with `inkplex-data align --agent-label LABEL` or the recipe key `words.agent`.",
         ),
         "words-side-contradicts": error(
             "Captions of the agent are spoken on the caller's side, or the other way round.",
             "Give the call's `channels`, or name another label as the agent.",
         ),
         "words-side-assumed": info(
-            "Captions or plain text do not say who is the agent; it was told by who speaks in their time, or as the only speaker.",
-            "Nothing to do if it is right; else name the agent's label.",
+            "Captions or plain text do not say who the agent is; this was decided by who speaks during them, or because there is only one speaker.",
+            "Nothing to do if it is right; otherwise name the agent's label.",
         ),
         "words-side-unclear": repair(
-            "A caption does not say whose it is, and both sides speak in its time, or neither; its words were left out.",
+            "A caption does not say whose it is, and both sides or neither speak during it; its words were left out.",
             "Name the speakers in the captions.",
         ),
         "word-filtered": info(
@@ -64,16 +64,16 @@ DIARIZE = table(
     "diarize",
     {
         "speakers-not-found": error(
-            "Nobody speaks in the recording, so there is no main speaker.",
+            "Nobody speaks in the audio, so there is no main speaker.",
             "Listen to the file; remove it if it holds no speech.",
         ),
         "speaker-label-unknown": error(
-            "The speaker who is to become the agent is not among those of the recording.",
+            "The speaker who is to become the agent is not among those in the audio.",
             "Name one of the labels that the message lists, or most, first or random (`audio.main_speaker`, `--main`).",
         ),
         "streams-constructed": info(
             "Agent and caller were separated from one channel; where both speak, the mixture is in the main stream.",
-            "Nothing to do; prefer two-channel recordings for learning overlap.",
+            "Nothing to do; prefer two-channel audio for learning overlap.",
         ),
     },
 )
@@ -82,12 +82,12 @@ CHECK_SPEECH = table(
     "check-speech",
     {
         "speech-word-error": repair(
-            "The agent's audio says something else than its text in more words than is allowed.",
+            "The agent's audio differs from its text in more words than allowed.",
             "Synthesise the call again, or correct its text.",
         ),
         "speech-fact-lost": repair(
             "A name, number, amount, date or negation of the text is not what the audio says.",
-            "Listen at the time that is given; synthesise the sentence again, or correct the text.",
+            "Listen at the given time; synthesise the sentence again, or correct the text.",
         ),
         "speech-masked": info(
             "The call failed the recipe's `check_speech`, so its text and agent audio carry no loss.",

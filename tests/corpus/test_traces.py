@@ -302,11 +302,11 @@ def test_lines_of_a_jsonl(tmp_path: Path) -> None:
         ({"role": 3, "content": "x"}, "/0/1/role must name who speaks"),
         ({"content": "x"}, "/0/1/role"),
         ({"role": "user", "content": 7}, "/0/1/content must be text"),
-        ({"role": "user", "content": [{"type": "video"}]}, "/0/1/content/0 is a part of a kind"),
+        ({"role": "user", "content": [{"type": "video"}]}, "/0/1/content/0 is a part of an unknown kind"),
         ({"role": "assistant", "tool_calls": "x"}, "/0/1/tool_calls must be a list"),
         ({"role": "assistant", "tool_calls": [{"function": {}}]}, "/0/1/tool_calls/0 names no function"),
-        ({"role": "user", "content": "\ud83d"}, "is no Unicode"),
-        ({"role": "assistant", "content": "x", "thinking": "\udc00"}, "is no Unicode"),
+        ({"role": "user", "content": "\ud83d"}, "is not valid Unicode"),
+        ({"role": "assistant", "content": "x", "thinking": "\udc00"}, "is not valid Unicode"),
     ],
 )
 def test_one_bad_dialogue_never_stops_the_others(tmp_path: Path, message: dict[str, Any], named: str) -> None:
@@ -335,7 +335,7 @@ def test_formats_are_found_by_content_and_can_be_named(tmp_path: Path, real_data
     assert read_traces(real_data / "traces" / "abcd_sample.json").format.name == "abcd"
     with pytest.raises(CorpusError):
         read_traces(real_data / "traces" / "abcd_sample.json", "messages")
-    with pytest.raises(UsageError, match="known are abcd, messages"):
+    with pytest.raises(UsageError, match="Known formats: abcd, messages"):
         read_traces(real_data / "traces" / "abcd_sample.json", "xml")
     with pytest.raises(CorpusError, match="cannot be read"):
         read_traces(tmp_path / "none.json")

@@ -76,7 +76,7 @@ FAULTY: dict[str, tuple[list[Any], str, tuple[str, ...]]] = {
         "recording-time",
         (":2: /tokens/0/at must be one number of seconds, not several times",),
     ),
-    "no-header": ([call(0, token())], "recording-header", (":1: /schema is no header",)),
+    "no-header": ([call(0, token())], "recording-header", (":1: /schema is not a header",)),
     "cut": (
         [*GOOD[:2], json.dumps(GOOD[2])[:40]],
         "recording-cut",

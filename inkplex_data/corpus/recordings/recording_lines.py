@@ -74,7 +74,7 @@ def parse_header(line: Line) -> RecordingHeader:
         data = parse_json(line.data)
         if not isinstance(data, dict) or data.get("schema") != HEADER_SCHEMA:
             got = data.get("schema", data) if isinstance(data, dict) else data
-            rule = f"is no header: its `schema` must be {HEADER_SCHEMA!r}"
+            rule = f"is not a header: its `schema` must be {HEADER_SCHEMA!r}"
             raise FaultError(Fault(rule, short(got), "/schema"))
         model = HeaderModel.model_validate(data)
     except FaultError as error:
@@ -250,7 +250,7 @@ def _flag(value: object, index: int) -> bool:
 def _no_others(data: dict[str, Any], known: frozenset[str], pointer: str, code: str) -> None:
     for name, value in data.items():
         if name not in known:
-            rule = f"is no field that is known here; there are {', '.join(sorted(known))}"
+            rule = f"is not a known field; the fields are {', '.join(sorted(known))}"
             raise FaultError(Fault(rule, short(value), f"{pointer}/{name}", code=code))
 
 

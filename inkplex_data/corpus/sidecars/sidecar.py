@@ -37,7 +37,7 @@ def read_sidecar(path: Path) -> Sidecar:
         reasons = "; ".join(map(str, faults_of(error, data, Sidecar)))
     except (CorpusError, OSError) as error:
         reasons = str(error)
-    next_step = f"Run `inkplex-data validate '{path}'`, which lists every fault"
+    next_step = f"Run `inkplex-data validate '{path}'` to list every fault."
     raise refusal("sidecar-invalid", f"{path.name}: {reasons}", next_step=next_step)
 
 
@@ -133,7 +133,7 @@ def availability_faults(sidecar: Sidecar) -> list[Fault]:
     updates = sidecar.private_updates.updates if sidecar.private_updates else []
     for index, (earlier, later) in enumerate(pairwise(updates), start=1):
         if seconds_to_us(later.arrival_s) < seconds_to_us(earlier.arrival_s):
-            rule = f"arrives before {earlier.id!r} at {earlier.arrival_s} s, which stands before it"
+            rule = f"arrives before {earlier.id!r} at {earlier.arrival_s} s, which is listed before it"
             faults.append(Fault(rule, f"{later.arrival_s} s", f"/private_updates/updates/{index}"))
     arrival = {update.id: update.arrival_s for update in updates}
     for index, permitted in enumerate(sidecar.masks.permitted_updates if sidecar.masks else ()):

@@ -125,7 +125,7 @@ def time_us(value: object, place: str) -> int:
             moment = datetime.fromisoformat(value.strip())
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             return (moment - _EPOCH) // timedelta(microseconds=1)
-        raise ValueError(f"{value!r} is no time")
+        raise ValueError(f"{value!r} is not a time")
     except (ValueError, OverflowError) as error:
         what = f"{place} must be seconds, milliseconds since 1970 or an ISO 8601 time (got {short(value)})"
         raise refusal("trace-time", what) from error

@@ -67,7 +67,7 @@ def _parse(content: Content, name: str) -> Transcript:
         words += found
         voices += [_voice(phrase)] * len(found)
     if told and not any(word.fault is None for word in words):
-        raise untimed(content, "has phrases, and no word of them has a time")
+        raise untimed(content, "has phrases, but no word of them has a time")
     labelled, channels = label_voices(words, voices, declared=_declared(content))
     return Transcript(labelled, name, content.path, channels=channels)
 
@@ -91,7 +91,7 @@ def _text(phrase: dict[str, Any]) -> str:
 
 def _words(phrase: object, where: str) -> list[RawWord]:
     if not isinstance(phrase, dict):
-        return [malformed(phrase, where, "is no phrase")]
+        return [malformed(phrase, where, "is not a phrase")]
     best = _best(phrase)
     for key in ("displayWords", "DisplayWords", "words", "Words"):
         words = best.get(key)
