@@ -21,7 +21,7 @@ import torch
 from pyannote.core import Annotation, Segment, Timeline
 from pyannote.metrics.diarization import DiarizationErrorRate
 
-from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.audio.turns import units
 from inkplex_data.corpus.transcripts.rttm import turns as rttm_turns
 from inkplex_data.corpus.transcripts.transcript import Content
@@ -79,7 +79,7 @@ def error(
 def mixed_call(folder: Path) -> tuple[np.ndarray, list[SpeakerTurn]]:
     """A telephone call's two files as one channel, float32 [n] at 16 kHz, and the turns on each side."""
     sides = {
-        name: channel_samples(ChannelRef(folder / "calls" / f"{MIXED}_{name}.wav"))
+        name: channel_samples(open_channel(folder / "calls" / f"{MIXED}_{name}.wav"))
         for name in ("agent", "caller")
     }
     turns = [

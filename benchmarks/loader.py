@@ -299,9 +299,11 @@ def make_store(root: Path, options: argparse.Namespace) -> None:
     with PrefixShardWriter(root, 0) as prefixes:
         prefixes.add(
             {"prefix_id": "p", "split": "train"},
-            rng.integers(0, 2048, (PREFIX_FRAMES, 16)).astype(np.uint16),
-            np.full(PREFIX_FRAMES, PAD, np.int32),
-            np.full(PREFIX_FRAMES, 4, np.uint8),
+            {
+                "codes": rng.integers(0, 2048, (PREFIX_FRAMES, 16)).astype(np.uint16),
+                "text": np.full(PREFIX_FRAMES, PAD, np.int32),
+                "role": np.full(PREFIX_FRAMES, 4, np.uint8),
+            },
         )
         prefixes.publish()
     memory = {}
@@ -356,10 +358,12 @@ def made_call(rng: np.random.Generator, number: int, frames: int, versions: pl.D
             "recording_starts_at_us": frames * FRAME_US,
             "prefix_id": "p",
         },
-        codes=rng.integers(0, 2048, (frames, 16)).astype(np.uint16),
-        text=np.full(frames, PAD, np.int32),
-        role=np.zeros(frames, np.uint8),
-        mask=np.full(frames, MASK_ALL, np.uint8),
+        streams={
+            "codes": rng.integers(0, 2048, (frames, 16)).astype(np.uint16),
+            "text": np.full(frames, PAD, np.int32),
+            "role": np.zeros(frames, np.uint8),
+            "mask": np.full(frames, MASK_ALL, np.uint8),
+        },
         versions=versions.with_columns(pl.lit(None, pl.Int64).alias("call_ix")),
     )
 

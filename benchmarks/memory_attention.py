@@ -28,8 +28,8 @@ def measure(form: str, heads: int, steps: int, versions: int, limit: int) -> dic
     import torch
     from torch.nn import functional as F
 
+    from inkplex_data.trainer import MemoryReader
     from inkplex_data.trainer.memory.visibility import Intervals
-    from inkplex_data.trainer.memory.writer_and_readers import MemoryReader
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

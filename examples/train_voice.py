@@ -20,8 +20,8 @@ import inkplex_data as ink
 from inkplex_data.errors import InkplexError, UsageError
 from inkplex_data.loader import Batch, make_loader
 from inkplex_data.torch_settings import torch_threads
-from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
-from inkplex_data.trainer.run.objective import LossSums, objective_weights, voice_and_text_loss
+from inkplex_data.trainer import PersonaPlexConfig, PersonaPlexLM, voice_and_text_loss
+from inkplex_data.trainer.run.objective import LossSums, objective_weights
 
 WINDOW_FRAMES = 125
 

@@ -159,7 +159,7 @@ class _Auditor:
         row = call.row
         tokens = self._tokens(row["recording_id"])
         if row["recording_starts_at_us"] is None:
-            raise CausalityError("it has a recording and no start on its clock")
+            raise CausalityError("it has a recording, but no start on that recording's clock")
         if self._arrived is None or self._arrived[0] != row["recording_id"]:
             self._arrived = row["recording_id"], ArrivedTokens(tokens)
         self._visibility(call, self._arrived[1], row["recording_starts_at_us"])
@@ -204,7 +204,7 @@ class _Auditor:
             raise CausalityError(f"{what} is not in the store")
         partner = found.row(0, named=True)
         if row["split"] not in EVALUATED:
-            raise CausalityError(f"{what} is there although the call is for {row['split']}")
+            raise CausalityError(f"{what} is set although the call is in split {row['split']!r}")
         if partner["recording_id"] is None:
             raise CausalityError(f"{what} has no recording")
         if partner["family"] == row["family"]:
@@ -254,7 +254,7 @@ class _Auditor:
             first = differing.sort("start", *_PLACE).row(0, named=True)
             raise CausalityError(
                 f"step {first['start']}: request {first['call']}, position {first['position']} (id "
-                f"{first['token_id']}) is not seen alike by {pair['call_id']!r}, whose recording is the same "
+                f"{first['token_id']}) is seen differently by {pair['call_id']!r}, whose recording is the same "
                 f"until {pair['fork_us']} µs, step {pair['fork_frame']}"
             )
 

@@ -67,7 +67,7 @@ def _hearing(model: str) -> Hear:
 def _row(
     entry: CallEntry, agent: Rule, confidence: float, label: str | None, hear: Hear | None
 ) -> dict[str, Any]:
-    from inkplex_data.audio.call_audio import resolve_channels
+    from inkplex_data.audio.call_audio import open_files
     from inkplex_data.corpus.call_text import CallText
     from inkplex_data.errors import CallRefused
     from inkplex_data.problems import ProblemLog
@@ -75,18 +75,20 @@ def _row(
 
     row: dict[str, Any] = {"call_id": entry.call_id}
     try:
-        found = decide(entry, agent, text=CallText.of(entry, agent=label), threshold=confidence, hear=hear)
+        files, text = open_files(entry.audio), CallText.of(entry, agent=label)
+        found = decide(entry, agent, files=files, text=text, threshold=confidence, hear=hear)
         row["by"] = found.by
-        audio = resolve_channels(found.entry.audio, found.entry.channels)
+        audio = files.channels(found.entry.channels)
         row["channels"] = {
-            role: [audio.role(role).path.name, audio.role(role).channel_index] for role in ("agent", "caller")
+            side: [ref.path.name, ref.channel_index]
+            for side, ref in (("agent", audio.agent), ("caller", audio.caller))
         }
         if found.guess is not None:
             row |= found.guess.as_json()
         bleed = audio.scan(ProblemLog(entry.call_id)).bleed
     except CallRefused as error:
         return {**row, "code": error.code, "message": error.what}
-    row["bleed"] = {f"{role}_voice": _bleed_json(one) for role, one in bleed.items()}
+    row["bleed"] = {f"{side}_voice": _bleed_json(one) for side, one in bleed.items()}
     return row
 
 

@@ -138,7 +138,7 @@ def diarize(
     json_output: bool = typer.Option(False, "--json", help="Print one JSON object per file."),
 ) -> None:
     """Divide one-channel audio into agent (left) and caller (right), keeping the number of samples."""
-    from inkplex_data.audio.call_audio import ChannelRef
+    from inkplex_data.audio.call_audio import open_channel
     from inkplex_data.errors import CallRefused, UsageError
     from inkplex_data.speech.diarize.diarizer import load_diarizer
     from inkplex_data.speech.diarize.divide import divide
@@ -152,7 +152,7 @@ def diarize(
     for name, path in files.items():
         try:
             made = divide(
-                ChannelRef(path),
+                open_channel(path),
                 out / name,
                 diarizer=diarizer,
                 rttm=rttm / f"{name}.rttm" if rttm is not None and rttm.is_dir() else rttm,

@@ -87,8 +87,7 @@ def encode(
     import numpy as np
 
     from inkplex_data.atomic import replacing
-    from inkplex_data.audio.call_audio import CallAudio, ChannelRef, resolve_channels
-    from inkplex_data.audio.call_scan import ROLES
+    from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_files
     from inkplex_data.clock import resampled_samples
     from inkplex_data.errors import UsageError
     from inkplex_data.pipeline.tools import codec as load_codec
@@ -96,16 +95,17 @@ def encode(
 
     if out.suffix not in {".npy", ".npz"}:
         raise UsageError(f"-o takes a .npy or .npz file (got {out.name!r})")
-    voice = ChannelRef(audio)
-    source = voice.open()
-    pair = CallAudio(voice, voice) if source.channels == 1 else resolve_channels(audio)
-    if source.channels == 1:
-        samples = resampled_samples(source.count_samples(), source.sample_rate_hz)
-    else:
-        samples = pair.scan(ProblemLog(audio.name)).samples
+    files = open_files(audio)
     mimi = load_codec(_recipe(None, {"codec.id": codec}).codec.id)
-    sides = [mimi.encode(pair.stream(role, samples=samples)) for role in ROLES[: source.channels]]
-    codes = np.ascontiguousarray(np.concatenate(sides, axis=1).T)
+    if files.agent.channels == 1:
+        voice = ChannelRef(files.agent)
+        samples = resampled_samples(files.agent.count_samples(), files.agent.sample_rate_hz)
+        found = mimi.encode(CallAudio(voice, voice).stream("agent"))
+    else:
+        call = files.channels()
+        samples = call.scan(ProblemLog(audio.name)).samples
+        found = mimi.encode_pair(call.streams(samples=samples))
+    codes = np.ascontiguousarray(found.T)
     with replacing(out) as file:
         if out.suffix == ".npy":
             np.save(file, codes)

@@ -263,7 +263,7 @@ def load_recipe(name_or_path: str | None, overrides: Mapping[str, Any] | None = 
             "the recipe has faults",
             where=where,
             faults=validation_faults(error),
-            next_step="See docs/reference/recipes.md for every key.",
+            next_step="See docs/reference/recipes.md, which lists every key.",
         ) from error
 
 
@@ -286,14 +286,14 @@ def _find_recipe(name_or_path: str) -> Path:
         if not path.is_file():
             raise ConfigError(
                 f"there is no recipe file {name_or_path!r}",
-                next_step=f"Give a YAML file or one of {', '.join(recipe_names())}.",
+                next_step="Give a YAML file, or one of " + ", ".join(recipe_names()) + ".",
             )
         return path
     known = resource_folder("pipelines") / f"{name_or_path}.yaml"
     if name_or_path not in recipe_names():
         raise ConfigError(
             f"there is no recipe {name_or_path!r}",
-            next_step=f"Give a YAML file or one of {', '.join(recipe_names())}.",
+            next_step="Give a YAML file, or one of " + ", ".join(recipe_names()) + ".",
         )
     return known
 
@@ -305,7 +305,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         body = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"not readable as YAML: {error}", where=str(path)) from error
+        raise ConfigError(f"cannot be read as YAML: {error}", where=str(path)) from error
     if body is None:
         return {}
     if not isinstance(body, dict):

@@ -40,7 +40,7 @@ def folder_drafts(folder: Path) -> tuple[list[Draft], list[Problem]]:
             if files
             else "the folder is empty",
             where=str(folder),
-            next_step="Name a folder with audio files, a manifest or a JSONL inventory.",
+            next_step="Name a folder with audio files, a manifest, or a JSONL inventory.",
         )
     drafts = [
         Draft(call_id=call_id, audio=path, where=path)

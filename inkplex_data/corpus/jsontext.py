@@ -43,7 +43,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise _fault("is not JSON: NaN and infinities have no spelling in it", name)
+    raise _fault("is not JSON, which has no NaN and no infinities", name)
 
 
 def _finite(text: str) -> float:
@@ -70,7 +70,7 @@ def parse_json(data: bytes) -> Any:
         near = text[max(0, error.pos - 15) : error.pos + 15]
         raise _fault(f"is not JSON: {error.msg.lower()} at character {error.pos + 1}", short(near)) from error
     except (ValueError, RecursionError) as error:
-        raise _fault(f"is not readable JSON ({error})") from error
+        raise _fault(f"cannot be read as JSON ({error})") from error
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def _not_jsonl(path: Path, refusals: list[Refusal]) -> CorpusError:
     return CorpusError(
         what,
         where=str(path),
-        next_step='Write one JSON object per line, such as {"path": "call.wav", "duration": 12.5}, or name a folder.',
+        next_step='Write one JSON object a line, such as {"path": "call.wav", "duration": 12.5}, or name a folder.',
     )
 
 

@@ -34,7 +34,7 @@ class Paths:
         Raises FaultError with code path-outside-corpus or file-missing.
         """
         if URL_MARK in spelled:
-            raise _fault("file-missing", "is a URL; copy the file into the corpus first", spelled)
+            raise _fault("file-missing", "is a URL, not a file of the corpus", spelled)
         if "\0" in spelled:
             raise _fault("file-missing", "holds a NUL character", spelled)
         path = self.folder / spelled

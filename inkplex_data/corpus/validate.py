@@ -50,7 +50,7 @@ def detect_kind(path: Path) -> Kind:
     kind_of_content = _kind_of_content(path)
     if kind_of_content is None:
         raise CorpusError(
-            "is not recognised as a manifest, sidecar, recording, alignment, splits file or store",
+            "cannot be recognised as a manifest, sidecar, recording, alignment, splits file or store",
             where=str(path),
             next_step=f"Say what it is with --kind: {', '.join(get_args(Kind))}.",
         )
@@ -67,7 +67,7 @@ def validate_path(path: Path, kind: str | None = None) -> list[Fault]:
     check = _CHECKS.get(found)
     if check is None:
         raise UsageError(
-            f"there is no kind {kind!r} of file", next_step=f"Choose one of {', '.join(get_args(Kind))}."
+            f"there is no kind {kind!r} of file", next_step="Choose one of " + ", ".join(get_args(Kind)) + "."
         )
     if not path.exists():
         raise CorpusError("does not exist", where=str(path))

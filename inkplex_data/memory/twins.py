@@ -70,8 +70,8 @@ def _before(tokens: pl.DataFrame, at_us: int) -> pl.DataFrame:
 def _place(tokens: pl.DataFrame, at: int) -> str:
     if at >= len(tokens):
         return "no further token"
-    arrival_us, call, position, token_id, kind, spelled, *_ = tokens.row(at)
-    return f"call {call} position {position} ({kind} id {token_id} {spelled!r}) at {arrival_us} µs"
+    arrival_us, request, position, token_id, kind, spelled, *_ = tokens.row(at)
+    return f"request {request} position {position} ({kind} id {token_id} {spelled!r}) at {arrival_us} µs"
 
 
 def fork_between(branches: Mapping[str, tuple[str, int]], one: str, other: str) -> int | None:

@@ -134,7 +134,7 @@ def _add_prefix(writer: PrefixShardWriter, plan: PrefixPlan, prefix: EncodedPref
         "voice_frames": prefix.voice_frames,
         "role_pieces": prefix.role_pieces,
     }
-    writer.add(row, prefix.codes, prefix.text, prefix.role)
+    writer.add(row, prefix.streams)
 
 
 def _json(value: dict[str, Any] | None) -> str | None:

@@ -12,16 +12,16 @@ AUDIO = table(
             "Convert it with a program that plays it, for instance `ffmpeg -i FILE call.flac`; Fisher and Switchboard files with Shorten compression need `sph2pipe -f wav` first.",
         ),
         "audio-headerless": error(
-            "The file holds bare samples; nothing in it gives their encoding, sample rate and channels.",
+            "The file holds bare samples: nothing in it states their encoding, rate and channels.",
             "Convert it, for instance `ffmpeg -f mulaw -ar 8000 -ac 1 -i FILE call.wav` (`-f alaw`, `-f s16le` for other encodings, `-ar` and `-ac` as recorded).",
         ),
         "audio-rate": error(
-            "The declared sample rate is not plausible for sound (4 kHz to 768 kHz).",
+            "The sample rate that the file declares is outside 4 kHz to 768 kHz.",
             "Export the call again at its true sample rate.",
         ),
         "audio-mono": error(
-            "The file has one channel, but agent and caller are expected on a channel each.",
-            "Give the two sides as a stereo file or as two files, or use `--mono`, which separates the speakers.",
+            "The file has one channel, but agent and caller need a channel each.",
+            "Give the two sides as a stereo file or as two files, or build with `--mono`, which separates the speakers.",
         ),
         "audio-channels": error(
             "It is not clear which channel is the agent's and which the caller's.",
@@ -29,7 +29,7 @@ AUDIO = table(
         ),
         "audio-too-short": error(
             "A channel holds less than one frame of 80 ms.",
-            "Check whether the recording failed; remove the call or replace the file.",
+            "Check the file; replace it or remove the call.",
         ),
         "audio-not-finite": error(
             "The audio has NaN or infinite samples.", "Export the call again, as 16-bit PCM."
@@ -39,11 +39,11 @@ AUDIO = table(
             "Divide the samples by 32,768 (or export as 16-bit PCM), so that full scale is 1.0.",
         ),
         "audio-dual-mono": error(
-            "Both channels hold the same sound, so neither voice is on its own.",
-            "Give audio with one speaker per channel, or one channel of this file with `--mono`, which separates the speakers.",
+            "Both channels hold the same sound, so neither speaker is heard alone.",
+            "Give a file with one speaker per channel, or one channel of this file with `--mono`, which separates the speakers.",
         ),
         "audio-both-silent": error(
-            "Both channels are silent.", "Check whether the recording failed; remove the call."
+            "Both channels are silent.", "Check the file; replace it or remove the call."
         ),
         "audio-damaged": error(
             "Samples are missing inside the file, so everything later would be out of place.",
@@ -62,20 +62,20 @@ AUDIO = table(
             "Extract the tracks that hold agent and caller, and give them as two files.",
         ),
         "audio-length-differs": info(
-            "The header declares a length that is not the file's; every decoded sample was used.",
+            "The header declares a different length from what the file holds; every decoded sample was used.",
             "Nothing to do.",
         ),
         "audio-channel-lengths": info(
-            "The agent's and the caller's files differ in length; the missing end counts as missing, not as silence.",
+            "The agent's and the caller's file differ in length; the missing end counts as missing, not as silence.",
             "Check that both files begin at the same moment.",
         ),
         "audio-band-limited": info(
-            "A side is limited to the telephone band, up to 4 kHz; resampling it to 24 kHz does not restore the rest.",
+            "A side has telephone bandwidth, up to 4 kHz: resampling to 24 kHz does not make it 24 kHz speech.",
             "Train on it knowingly, or widen its band first (recipe key `audio.bandwidth`).",
         ),
         "audio-bleed": info(
-            "One side's voice is heard on the other side's channel, no more than 30 dB below its own level.",
-            "A little does no harm; if the model must not hear itself, remove the echo before building.",
+            "One side's voice is heard on the other side's channel, less than 30 dB below its own level.",
+            "A little does no harm; where a model must not hear itself, remove the echo before building.",
         ),
         "audio-silent-channel": info(
             "One channel is silent throughout.", "Nothing to do if that speaker said nothing."

@@ -8,7 +8,7 @@ EXPORT = table(
     "export",
     {
         "export-too-long": error(
-            "The call is too long for a WAV file, which cannot exceed 4 GiB.",
+            "The call is too long for a WAV file, which holds at most 4 GiB.",
             "Cut the call into shorter ones before exporting it.",
         ),
     },
@@ -36,11 +36,11 @@ BUILD = table(
             "Nothing to do.",
         ),
         "augment-noise-unusable": error(
-            "The file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
-            "Remove the file from the folder and run again; finished calls are kept.",
+            "The noise file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
+            "Take the file out of the folder and build again; the calls that are done stay.",
         ),
         "family-frozen": info(
-            "The corpus puts the family in a different split from the store's; it stays where it is.",
+            "The corpus puts the family in another split than the store does; it stays where the store has it.",
             "Nothing to do; to move a family, build a new store.",
         ),
         "recording-id-twice": error(

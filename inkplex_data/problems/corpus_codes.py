@@ -9,7 +9,7 @@ CORPUS = table(
     {
         "duplicate-id": error("Two calls of the corpus have the same id.", "Give every call its own `id`."),
         "path-outside-corpus": error(
-            "A path leaves the corpus folder.",
+            "A path leads outside the corpus folder.",
             "Keep files inside the corpus, or start the build from a folder above them.",
         ),
         "file-missing": error(
@@ -17,15 +17,15 @@ CORPUS = table(
         ),
         "corpus-line-invalid": error(
             "A line of the manifest or inventory does not describe a call.",
-            "Correct the line; `inkplex-data validate FILE` lists every fault in the file.",
+            "Correct the line; `inkplex-data validate FILE` lists all faults of the file.",
         ),
         "split-conflict": error(
             "Calls of one family name different splits.",
             "Give every call of the family the same `split`, or none.",
         ),
         "sidecar-invalid": error(
-            "The call's sidecar cannot be read as one.",
-            "Run `inkplex-data validate FILE` to list every fault in the sidecar.",
+            "The call's sidecar is not a valid sidecar.",
+            "Correct the sidecar; `inkplex-data validate FILE` lists all its faults.",
         ),
         "sidecar-contradicts": error(
             "The manifest and the sidecar say different things about the call.",
@@ -40,8 +40,8 @@ CORPUS = table(
             "To use `role`, `voice`, `split` and the like, give each line an `id`, which makes the file a manifest.",
         ),
         "files-ignored": info(
-            "The folder holds files that belong to no call.",
-            "Nothing to do; to build from a JSONL file, name the file itself.",
+            "The folder holds files that do not belong to any call.",
+            "Nothing to do; name a JSONL file itself to build from it.",
         ),
     },
 )
@@ -51,15 +51,15 @@ TRACES = table(
     {
         "trace-message": error(
             "A dialogue of a trace holds something that is not a message.",
-            "Correct the entry that is named, or leave the dialogue out.",
+            "Correct the entry named in the message, or leave the dialogue out.",
         ),
         "trace-time": error(
             "A message has an invalid time, or one before the time of an earlier message.",
-            "Correct the time, or remove the times of the dialogue; a declared schedule then stands in for them.",
+            "Correct the time, or remove all times of the dialogue; a declared schedule then stands in for them.",
         ),
         "trace-template": error(
             "The tokenizer's chat template refuses the dialogue.",
-            "Correct the messages, or give tokenizer.json alone, to use Inkling's own framing.",
+            "Correct the messages, or give tokenizer.json alone to use Inkling's own framing.",
         ),
     },
 )

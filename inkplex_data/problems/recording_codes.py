@@ -43,7 +43,7 @@ RECORDING = table(
             "Correct `states`, or leave it out to capture them.",
         ),
         "recording-states-invalid": error(
-            "States do not hold one finite triple of rows for each computed token.",
+            "The states are not three finite rows for each computed token.",
             "Export them again: one tensor [tokens, 3, width] of bfloat16 or float32 for each request.",
         ),
         "recording-states-mixed": error(
@@ -52,7 +52,7 @@ RECORDING = table(
         ),
         "recording-media-absent": error(
             "States of audio and image tokens need the media, which a recording does not carry.",
-            "Import the states of the engine that saw the media instead (`inkplex-data import states`).",
+            "Import the states from the engine that saw the media (`inkplex-data import states`).",
         ),
         "recording-token-id": error(
             "A token has an id that is not in the model's vocabulary.",
@@ -73,7 +73,7 @@ MEMORY = table(
             "Add the request, or correct `cached.call`.",
         ),
         "recording-prefix-cycle": error(
-            "Cached prefixes form a circle, so no request computed their tokens.",
+            "Cached prefixes form a cycle, so no request computed their tokens.",
             "Correct `cached.call`: a prefix comes from an earlier request.",
         ),
         "recording-prefix-too-long": error(
@@ -84,11 +84,11 @@ MEMORY = table(
             "Put requests in the order in which they ran, and check the times of both.",
         ),
         "recording-arrival-order": error(
-            "Arrivals within a request are out of order: a token arrives before the one that precedes it.",
-            "Check `at` and `ready_at`: the positions of a request must arrive in order.",
+            "Arrivals go backwards within a request: a token arrives before the one that precedes it.",
+            "Check `at` and `ready_at`: positions of one request arrive in order.",
         ),
         "recording-twin-differs": error(
-            "Counterfactual twins differ before the moment at which they fork according to `branch_of`.",
+            "Counterfactual twins differ before the moment at which `branch_of` says they fork.",
             "Correct `branch_of.at`, or record the twin again from the same past.",
         ),
     },

@@ -26,7 +26,7 @@ ALIGN = table(
             "Check that the agent's channel is the right one (`channels`), listen to it, or try a larger Whisper model.",
         ),
         "words-not-aligned": repair(
-            "A stretch of known text does not fit the audio, or is not said there; its words have no times.",
+            "A stretch of known text does not match its audio, or is not said there; its words have no times.",
             "Check the text and the times of the stretch, or let `inkplex-data align` transcribe the call without it.",
         ),
         "words-text-differs": error(
@@ -34,27 +34,27 @@ ALIGN = table(
             "Remove the text, or name the right one; without it `inkplex-data align` transcribes the call.",
         ),
         "words-name-taken": error(
-            "A text without word times has the name under which its words would be written.",
-            "Write to a folder of its own (`-o DIR`), or rename the text.",
+            "A text without word times already has the name under which its words would be written.",
+            "Write to another folder (`-o DIR`), or rename the text.",
         ),
         "words-agent-unknown": error(
-            "Captions or plain text name their speakers, but nothing says which of them is the agent.",
-            "Name the agent's label with `inkplex-data align --agent-label LABEL` or the recipe key `words.agent`.",
+            "Captions or plain text name their speakers, and nothing says which of them is the agent.",
+            "Name the agent's label: `inkplex-data align --agent-label LABEL`, or the recipe key `words.agent`.",
         ),
         "words-side-contradicts": error(
             "Captions of the agent are spoken on the caller's side, or the other way round.",
             "Give the call's `channels`, or name another label as the agent.",
         ),
         "words-side-assumed": info(
-            "Captions or plain text do not say who the agent is; this was decided by who speaks during them, or because there is only one speaker.",
+            "Captions or plain text do not say who the agent is; it was inferred from who speaks at that time, or from there being one speaker.",
             "Nothing to do if it is right; otherwise name the agent's label.",
         ),
         "words-side-unclear": repair(
-            "A caption does not say whose it is, and both sides or neither speak during it; its words were left out.",
+            "A caption does not say whose it is, and both sides speak at that time, or neither does; its words were left out.",
             "Name the speakers in the captions.",
         ),
         "word-filtered": info(
-            "The transcriber's words were repeated, invented in silence or outside speech; they were left out.",
+            "Words of the transcriber were repeated, invented in silence, or outside speech; they were left out.",
             "Nothing to do, unless they were really said.",
         ),
     },
@@ -69,7 +69,7 @@ DIARIZE = table(
         ),
         "speaker-label-unknown": error(
             "The speaker who is to become the agent is not among those in the audio.",
-            "Name one of the labels that the message lists, or most, first or random (`audio.main_speaker`, `--main`).",
+            "Name one of the labels listed in the message, or most, first or random (`audio.main_speaker`, `--main`).",
         ),
         "streams-constructed": info(
             "Agent and caller were separated from one channel; where both speak, the mixture is in the main stream.",
@@ -82,12 +82,12 @@ CHECK_SPEECH = table(
     "check-speech",
     {
         "speech-word-error": repair(
-            "The agent's audio differs from its text in more words than allowed.",
+            "The agent's audio differs from its text in more words than is allowed.",
             "Synthesise the call again, or correct its text.",
         ),
         "speech-fact-lost": repair(
             "A name, number, amount, date or negation of the text is not what the audio says.",
-            "Listen at the given time; synthesise the sentence again, or correct the text.",
+            "Listen at the time given; synthesise the sentence again, or correct the text.",
         ),
         "speech-masked": info(
             "The call failed the recipe's `check_speech`, so its text and agent audio carry no loss.",

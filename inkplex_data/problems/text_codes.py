@@ -19,26 +19,26 @@ INTERLEAVE = table(
             "A word is over before the text stream begins, because the text runs ahead of the audio.",
             "Use a smaller `text.delay_s` if the opening words matter.",
         ),
-        "text-no-pieces": repair("The tokenizer finds no pieces in a word.", "Correct the word's text."),
+        "text-no-pieces": repair("The tokenizer makes no pieces of a word.", "Correct the word's text."),
         "text-reserved-id": repair(
             "A piece has the id of padding or end-of-padding (3 or 0); it was not placed.",
             "Use a tokenizer with byte fallback, which has no unknown pieces.",
         ),
         "text-replaced": repair(
-            "The next word began before all pieces of a word had a frame; the remaining pieces were not placed.",
-            "Set `text.overflow: shift` to make the next word wait instead. Check the times if many words are affected.",
+            "The next word began before all pieces of a word had a frame; the rest was not placed.",
+            "Use `text.overflow: shift`, which lets the next word wait, and check the times if many words are affected.",
         ),
         "text-past-end": repair(
-            "The call ended before all pieces of a word had a frame; the remaining pieces were not placed.",
-            "Cut the audio later, or not at all.",
+            "The audio ended before all pieces of a word had a frame; the rest was not placed.",
+            "Cut the call later, or not at all.",
         ),
         "text-no-input": repair(
             "Pieces lie in the opening frames that a negative delay leaves without text; they were not placed.",
-            "Check words that begin before the audio does.",
+            "Check the words that begin before the audio.",
         ),
         "text-all-pad": error(
             "No word of the agent is in the text stream.",
-            "If there is no transcript, make one with `inkplex-data align` or build with `--words whisper`. If there is one, name the agent's label with `words.agent` and check the words' times. If this is intended, use `--words none`.",
+            "Without a transcript, make one with `inkplex-data align`, or build with `--words whisper`. With one, name the agent's label with `words.agent`, and check the words' times. If no text is intended, build with `--words none`.",
         ),
     },
 )
@@ -51,8 +51,8 @@ PREFIX = table(
             "Shorten the role text or the voice sample; nothing is trimmed automatically.",
         ),
         "prefix-no-voice": info(
-            "No other call has the same voice in the same split, so the prefix has no voice sample.",
-            "Add a call with the voice, or name a sample under `prefix.voices` in the recipe.",
+            "No other call in the same split has this voice, so the prefix has no voice sample.",
+            "Add a call with this voice, or name a sample under `prefix.voices` in the recipe.",
         ),
     },
 )

@@ -12,7 +12,7 @@ WORDS = table(
             "Correct the file, or align the call again with `inkplex-data align --redo`.",
         ),
         "words-unknown-format": error(
-            "The transcript's format is not known.",
+            "The transcript is in no known format.",
             "Convert it to one of the formats listed in docs/how-to/exchange.md.",
         ),
         "words-no-word-times": error(
@@ -20,8 +20,8 @@ WORDS = table(
             "Time its words with `inkplex-data align`.",
         ),
         "words-speakers-only": error(
-            "The file says who speaks when, but has no words.",
-            "Give it to `inkplex-data diarize`, and put the words in a file of their own.",
+            "The file says who speaks when, and has no words.",
+            "Give it to `inkplex-data diarize`, and give the words in a separate file.",
         ),
         "words-clock-offset": info(
             "The two sides were recorded on clocks that began at different times; words are on the clock that they share.",
@@ -42,14 +42,14 @@ WORDS = table(
             "An entry of the transcript is not a word; it was dropped.", "Correct the entry."
         ),
         "word-empty": repair(
-            "A word has no text other than white space; it was dropped.", "Remove the entry."
+            "A word's text is nothing but white space; it was dropped.", "Remove the entry."
         ),
         "word-text-replaced": repair(
             "A word holds half a surrogate pair, which was replaced with U+FFFD.", "Correct the word's text."
         ),
         "word-punctuation-attached": repair(
             "Punctuation without times was attached to the word before it.",
-            "Nothing to do, unless it should have times of its own.",
+            "Nothing to do, unless the mark should have times of its own.",
         ),
         "word-untimed": repair(
             "A word has no usable times; it was dropped.",

@@ -24,7 +24,7 @@ def call_view(store: Store, call_id: str) -> CallView:
     """The view of one call. Raises UsageError for an unknown call."""
     call = store.call(call_id)
     row = call.row
-    levels = call.level.T.astype(np.float32)
+    levels = call.level.astype(np.float32)
     # A store made without audio keeps the floor throughout; lanes then follow the words.
     agent_db, caller_db = levels if (levels > LEVEL_FLOOR_DB).any() else (None, None)
     start = row.get("response_start_frame")

@@ -1,4 +1,4 @@
-"""Tables for the terminal: a store's summary, its calls and problems, and the words of one call."""
+"""Tables for the terminal: a store's summary, its calls and problems."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from rich.text import Text
 from inkplex_data.clock import US_PER_S
 from inkplex_data.plural import counted
 from inkplex_data.report.summary import StoreSummary
-from inkplex_data.report.view import CallView
-from inkplex_data.report.word_table import plain, words_of
+from inkplex_data.report.word_table import plain
 
 QUIET = "bright_black"
 SEVERITY_STYLES = {"error": "bold red", "repair": "yellow", "info": QUIET}
@@ -65,29 +64,6 @@ def render_problems(summary: StoreSummary) -> RenderableType:
             meaning,
         )
     return table
-
-
-def render_words(view: CallView, *, limit: int = 200) -> RenderableType:
-    """Every word of the call: when it is said, the frame and pieces it was given, and pieces that were not placed."""
-    table = _table("#start", "#end", "speaker", "word", "#frame", "pieces")
-    words = words_of(view)
-    for word in words[:limit]:
-        pieces = Text() if word.is_agent else Text("not the agent's", QUIET)
-        for index, piece in enumerate(word.pieces if word.is_agent else ()):
-            pieces.append("" if index == 0 else " ")
-            pieces.append(piece, "" if index < word.placed else "red strike")
-        speaker = Text("agent", "cyan") if word.is_agent else Text(word.speaker, "yellow")
-        frame = str(word.frame) if word.frame >= 0 else "–"
-        table.add_row(
-            f"{word.start_us / US_PER_S:.2f}",
-            f"{word.end_us / US_PER_S:.2f}",
-            speaker,
-            Text(word.text),
-            frame,
-            pieces,
-        )
-    hidden = len(words) - limit
-    return Group(table, Text(f"and {counted(hidden, 'more word')}", QUIET)) if hidden > 0 else table
 
 
 def percent(fraction: float | None) -> str:

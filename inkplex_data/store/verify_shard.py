@@ -13,12 +13,12 @@ import polars as pl
 from inkplex_data.errors import StoreCorruptError
 from inkplex_data.faults import Fault
 from inkplex_data.memory.tables import TOKENS, VERSIONS
+from inkplex_data.store import frame_streams
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.files import RESTORE, Files
 from inkplex_data.store.format import CALLS, FRAME_CHUNK, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
 from inkplex_data.store.publish import ShardInfo
-from inkplex_data.store.shard import CALL_ARRAYS, PREFIX_ARRAYS
 from inkplex_data.store.tables import Schema, TableReader
 
 BLOCK_BYTES: Final = 8 * 2**20
@@ -104,7 +104,7 @@ def _check_arrays(files: Files, info: ShardInfo) -> Iterator[Fault]:
             except StoreCorruptError as error:
                 yield damage(error)
         return
-    for name in CALL_ARRAYS if info.kind == "calls" else PREFIX_ARRAYS:
+    for name in frame_streams.array_layout(info.kind):
         try:
             array = FrameArrayReader(files, f"{info.key}/arrays.zarr/{name}")
         except StoreCorruptError as error:

@@ -285,7 +285,7 @@ SIDECARS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "another clock": (
         lambda d: d["private_updates"]["mapping"].update(recording_starts_at_s=0.5),
-        "starts the recording at 0.5 s",
+        "starts at 0.5 s according to its sidecar",
     ),
     "no sidecar": (lambda d: d.clear(), "cannot be read"),
 }
@@ -336,8 +336,8 @@ def test_twins_that_differ_before_their_fork_fail(tampered: Path) -> None:
     assert count >= 2
     messages = {violation.where: violation.rule for violation in audit(tampered).violations}
     assert "differ before it" in messages["paid-0000"]
-    assert "late-0000 has call 0 position" in messages["paid-0000"]
-    assert "is not seen alike by 'late'" in messages["paid"]
+    assert "late-0000 has request 0 position" in messages["paid-0000"]
+    assert "is seen differently by 'late'" in messages["paid"]
 
 
 def test_a_twin_with_the_tokens_of_the_other_branch_fails(tampered: Path) -> None:

@@ -24,7 +24,8 @@ from tests.store.made import add_calls, call_part, make_store
 
 def samples(entry: CallEntry) -> dict[str, np.ndarray]:
     audio = resolve_channels(entry.audio, entry.channels)
-    return {role: np.concatenate(list(audio.role(role).blocks())) for role in ("agent", "caller")}
+    sides = {"agent": audio.agent, "caller": audio.caller}
+    return {side: np.concatenate(list(channel.blocks())) for side, channel in sides.items()}
 
 
 def words(entry: CallEntry) -> list[TimedWord]:

@@ -86,39 +86,43 @@ def test_lines_may_come_in_any_order_where_no_prefix_is_shared() -> None:
         (
             [asked(0, [1]), asked(0, [2], line=9)],
             "recording-call-twice",
-            r"r\.jsonl:9: call 0 is also on line 2",
+            r"r\.jsonl:9: request 0 is also on line 2",
         ),
-        ([asked(0, [1], cached=(3, 1))], "recording-prefix-unknown", "r.jsonl:2: .* prefix of call 3"),
+        ([asked(0, [1], cached=(3, 1))], "recording-prefix-unknown", "r.jsonl:2: .* prefix of request 3"),
         (
             [asked(0, [1], cached=(1, 1)), asked(1, [1], cached=(0, 1))],
             "recording-prefix-cycle",
-            r"call 0 \(line 2\), call 1 \(line 3\), call 0 \(line 2\)",
+            r"request 0 \(line 2\), request 1 \(line 3\), request 0 \(line 2\)",
         ),
-        ([asked(4, [1], cached=(4, 1))], "recording-prefix-cycle", r"call 4 \(line 6\), call 4 \(line 6\)"),
+        (
+            [asked(4, [1], cached=(4, 1))],
+            "recording-prefix-cycle",
+            r"request 4 \(line 6\), request 4 \(line 6\)",
+        ),
         (
             [asked(0, [1, 2]), asked(1, [3], cached=(0, 3))],
             "recording-prefix-too-long",
-            r"r.jsonl:3: call 1 begins with 3 tokens of call 0 \(line 2\), which has 2",
+            r"r.jsonl:3: request 1 begins with 3 tokens of request 0 \(line 2\), which has 2",
         ),
         (
             [asked(0, [1], cached=(1, 1)), asked(1, [1])],
             "recording-prefix-order",
-            r"r.jsonl:2: call 0 comes before call 1 \(line 3\)",
+            r"r.jsonl:2: request 0 comes before request 1 \(line 3\)",
         ),
         (
             [asked(0, [1], line=3), asked(1, [2], cached=(0, 1), line=2)],
             "recording-prefix-order",
-            r"r.jsonl:2: call 1 comes before call 0 \(line 3\)",
+            r"r.jsonl:2: request 1 comes before request 0 \(line 3\)",
         ),
         (
             [asked(0, [1, 9]), asked(1, [8], cached=(0, 2))],
             "recording-prefix-order",
-            r"r.jsonl:3: call 1 has a token at 8 µs, before position 1 .* call 0 \(line 2\) at 9 µs",
+            r"r.jsonl:3: request 1 has a token at 8 µs, before position 1 .* request 0 \(line 2\) at 9 µs",
         ),
         (
             [asked(0, [1, 2]), asked(1, [3, 5, 4], cached=(0, 2))],
             "recording-arrival-order",
-            "r.jsonl:3: call 1: position 4 arrives at 4 µs, before position 3 at 5 µs",
+            "r.jsonl:3: request 1: position 4 arrives at 4 µs, before position 3 at 5 µs",
         ),
     ],
 )

@@ -13,11 +13,10 @@ from inkplex_data.report.terminal_tables import (
     render_calls,
     render_problems,
     render_summary,
-    render_words,
 )
 from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS
 from inkplex_data.store.reader import open_store
-from tests.report.made import a_view, drawn
+from tests.report.made import drawn
 from tests.store.made import make_store, table
 
 
@@ -147,14 +146,6 @@ def test_calls_are_one_line_each_and_what_is_left_out_is_said() -> None:
     lines = drawn(render_calls(calls_table(), limit=2))
     assert lines[-1] == "and 1 more call"
     assert "c [red]" in "\n".join(drawn(render_calls(calls_table())))
-
-
-def test_words_show_lost_pieces_and_leave_out_the_callers() -> None:
-    lines = drawn(render_words(a_view()))
-    assert any("Hello" in line and "▁Hel lo" in line for line in lines)
-    assert any("there" in line and "▁the re" in line for line in lines)
-    assert any("yes" in line and "not the agent's" in line and "–" in line for line in lines)
-    assert drawn(render_words(a_view(), limit=1))[-1] == "and 2 more words"
 
 
 @pytest.mark.parametrize(

@@ -82,5 +82,5 @@ def check_repeated(request: RecordedRequest, seen: dict[int, int]) -> None:
     """Raise FaultError where `seen` (request → line) has the request already; its tokens would have two times."""
     first = seen.setdefault(request.call, request.line)
     if first != request.line:
-        rule = f"was already described on line {first}, so its tokens would have two times"
+        rule = f"is already described on line {first}, so its tokens would have two arrival times"
         raise FaultError(Fault(rule, str(request.call), "/call", code="recording-call-twice"))

@@ -175,7 +175,7 @@ class _Columns:
             return self._last_time[1]
         if type(value) not in (int, float) or not abs(value) <= SECONDS_LIMIT:  # type: ignore[arg-type]
             if isinstance(value, list):
-                rule = "must be one number of seconds, not several times"
+                rule = "must be one number of seconds, not several"
             else:
                 rule = "must be a number of seconds" if value is not None else "is missing"
             _fail("recording-time", f"/tokens/{index}/{name}", value, rule)
@@ -250,7 +250,7 @@ def _flag(value: object, index: int) -> bool:
 def _no_others(data: dict[str, Any], known: frozenset[str], pointer: str, code: str) -> None:
     for name, value in data.items():
         if name not in known:
-            rule = f"is not a known field; the fields are {', '.join(sorted(known))}"
+            rule = f"is not a known field; known fields are {', '.join(sorted(known))}"
             raise FaultError(Fault(rule, short(value), f"{pointer}/{name}", code=code))
 
 

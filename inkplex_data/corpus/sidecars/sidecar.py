@@ -37,7 +37,7 @@ def read_sidecar(path: Path) -> Sidecar:
         reasons = "; ".join(map(str, faults_of(error, data, Sidecar)))
     except (CorpusError, OSError) as error:
         reasons = str(error)
-    next_step = f"Run `inkplex-data validate '{path}'` to list every fault."
+    next_step = f"Correct the sidecar; `inkplex-data validate '{path}'` lists all its faults."
     raise refusal("sidecar-invalid", f"{path.name}: {reasons}", next_step=next_step)
 
 

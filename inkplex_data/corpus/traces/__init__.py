@@ -67,7 +67,7 @@ def read_traces(path: Path, format_name: str | None = None) -> TraceFile:
     if not known:
         raise UsageError(
             f"there is no trace format {format_name!r}",
-            next_step=f"Known formats: {', '.join(form.name for form in formats())}.",
+            next_step="Known formats: " + ", ".join(form.name for form in formats()) + ".",
         )
     try:
         data = read_bounded(path).removeprefix(b"\xef\xbb\xbf")
@@ -88,7 +88,7 @@ def read_traces(path: Path, format_name: str | None = None) -> TraceFile:
     raise CorpusError(
         f"holds no dialogue of a known format{reason}",
         where=str(path),
-        next_step=f"Known formats: {', '.join(form.title for form in known)}.",
+        next_step="Known formats: " + ", ".join(form.title for form in known) + ".",
     )
 
 

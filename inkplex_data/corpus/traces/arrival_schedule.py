@@ -66,7 +66,7 @@ def schedule_of(settings: Mapping[str, Any]) -> TraceSchedule:
         raise ConfigError(
             "the schedule has faults",
             faults=[str(fault) for fault in faults_of(error, dict(settings), TraceSchedule)],
-            next_step=f"Known settings: {', '.join(TraceSchedule.model_fields)}.",
+            next_step="Known keys: " + ", ".join(TraceSchedule.model_fields) + ".",
         ) from error
 
 

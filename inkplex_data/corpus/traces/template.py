@@ -40,7 +40,7 @@ class TemplateEncoder:
             raise ConfigError(
                 "its tokenizer has no chat template",
                 where=str(source),
-                next_step="Give its tokenizer.json alone, to use Inkling's own framing.",
+                next_step="Give its tokenizer.json alone to use Inkling's own framing.",
             )
         self._speller = Speller(self._backend)
         template = self._tokenizer.chat_template

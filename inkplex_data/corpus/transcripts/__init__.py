@@ -142,5 +142,5 @@ def _named(name: str) -> TranscriptFormat:
             return form
     raise UsageError(
         f"there is no transcript format {name!r}",
-        next_step=f"Known formats: {', '.join(form.name for form in formats())}.",
+        next_step="Known formats: " + ", ".join(form.name for form in formats()) + ".",
     )

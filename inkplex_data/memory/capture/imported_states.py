@@ -100,12 +100,12 @@ def open_states_file(path: Path, *, tokens: int, where: str) -> StatesFile:
             size, modified_ns = _stamp(file.fileno())
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(HEADER_BYTES, size - 8):
-                raise states_error(f"is no safetensors file: {size:,} bytes, header of {length:,}", where)
+                raise states_error(f"is not a safetensors file: {size:,} bytes, header of {length:,}", where)
             header = parse_json(file.read(length))
     except OSError as error:
         raise states_error(f"cannot be read ({error.strerror or error})", where) from error
     except FaultError as error:
-        raise states_error(f"is no safetensors file: its header {error}", where) from error
+        raise states_error(f"is not a safetensors file: its header {error}", where) from error
     name, dtype, shape, (begin, end) = _tensor(header, where)
     expected = [tokens, len(STATE_ROWS)]
     if len(shape) != 3 or shape[:2] != expected or shape[2] < 1:

@@ -73,7 +73,7 @@ def state_source(
             without = next(request for request in computed if request.states_path is None)
             code = "recording-states-mixed"
             what = (
-                f"call {without.call} names no states; call {named[0].call} (line {named[0].line}) names "
+                f"request {without.call} names no states; request {named[0].call} (line {named[0].line}) names "
                 f"{named[0].states_path.name if named[0].states_path else ''}"
             )
             raise recording_refusal(code, what, f"{source}:{without.line}")

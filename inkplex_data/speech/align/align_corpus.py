@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.atomic import replacing
-from inkplex_data.audio.call_audio import ChannelRef, resolve_channels
+from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_files
 from inkplex_data.audio.resample import resample
 from inkplex_data.corpus.call_text import CallText, has_word_times, speaker_rule
 from inkplex_data.corpus.entry import CallEntry
@@ -53,19 +53,16 @@ class AlignedCall:
 
 def channel_samples(ref: ChannelRef) -> npt.NDArray[np.float32]:
     """One channel as float32 [n] at 16 kHz. Raises CallRefused."""
-    source = ref.open()
-    blocks = [block[ref.channel_index] for block in source.blocks()]
-    return resample(np.concatenate([np.zeros(0, np.float32), *blocks]), source.sample_rate_hz, RATE_HZ)
+    samples = np.concatenate([np.zeros(0, np.float32), *ref.blocks()])
+    return resample(samples, ref.source.sample_rate_hz, RATE_HZ)
 
 
 def voice_channels(entry: CallEntry) -> tuple[ChannelRef, ChannelRef | None]:
     """Where agent and caller are; a one-channel file has no channel for the caller alone. Raises CallRefused."""
-    try:
-        audio = resolve_channels(entry.audio, entry.channels)
-    except CallRefused as error:
-        if error.code == "audio-mono" and isinstance(entry.audio, Path):
-            return ChannelRef(entry.audio), None
-        raise
+    files = open_files(entry.audio)
+    if isinstance(entry.audio, Path) and files.agent.channels == 1:
+        return ChannelRef(files.agent), None
+    audio = files.channels(entry.channels)
     return audio.agent, audio.caller
 
 
@@ -105,14 +102,16 @@ def align_entry(
     *,
     rule: SpeakerRule = DEFAULT_RULE,
     text: Path | None = None,
+    audio: CallAudio | None = None,
 ) -> list[TimedWord]:
     """The call's words with times, sorted: the agent's under `rule.main`, and the caller's where a text has them.
 
     A text that is known, `text` or the entry's own, is timed by its sound; else, and where it has no word of the
     agent, Whisper hears the agent's channel. What was repaired, left out or filtered is in `log`.
+    `audio` is the call's, where it is open already.
     Raises CallRefused: words-not-found where nothing is heard, and what decoding and `align_known` raise.
     """
-    agent, caller = voice_channels(entry)
+    agent, caller = voice_channels(entry) if audio is None else (audio.agent, audio.caller)
     samples = channel_samples(agent)
     words: list[TimedWord] = []
     path = text if text is not None else known_text(entry)
@@ -189,7 +188,7 @@ def _align_one(
         if not redo and text is None and entry.words is not None and has_word_times(entry.words):
             return AlignedCall(entry.call_id, "kept", entry.words)
         if path.is_file() and _has_text(path):
-            what = "is a text without word times, and would be overwritten by its words"
+            what = "is a text without word times, which its own words would overwrite"
             raise refusal("words-name-taken", what, path)
         entry = _sided(entry, side, aligner, log, agent=agent, text=text)
         words = align_entry(entry, aligner, log, rule=speaker_rule(entry, agent=agent), text=text)

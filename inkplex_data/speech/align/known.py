@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from inkplex_data.audio.call_scan import SIDES, Side
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.transcripts import Segment, SpeakerRule, Transcript, map_speakers, read_segments
 from inkplex_data.corpus.word_repair import SPEAKER_CALLER, SPEAKER_UNKNOWN, RawWord, TimedWord
@@ -22,7 +23,7 @@ from inkplex_data.errors import CallRefused
 from inkplex_data.problems import ProblemLog, refusal
 from inkplex_data.speech.align.anchored import time_whole_text
 from inkplex_data.speech.align.filters import inside_us
-from inkplex_data.speech.align.sides import SIDES, Side, SideActivity, side_activity
+from inkplex_data.speech.align.sides import SideActivity, side_activity
 from inkplex_data.speech.align.transcribe import SpeechAligner
 from inkplex_data.speech.align.vad import speech_intervals
 

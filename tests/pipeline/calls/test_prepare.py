@@ -24,7 +24,7 @@ from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.prepare import CallFiles, Prepared, prepare_call
+from inkplex_data.pipeline.calls.prepare import CallInput, Prepared, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
@@ -67,12 +67,12 @@ def recipe(**changes: object) -> Recipe:
 
 
 def prepare(entry: CallEntry, recipe: Recipe, store: Path) -> Prepared:
-    return prepare_call(CallFiles.of(entry), Build(recipe, store, Path("corpus")))
+    return prepare_call(CallInput.of(entry), Build(recipe, store, Path("corpus")))
 
 
 def scan(entry: CallEntry, recipe: Recipe, store: Path) -> Scan:
     build = Build(recipe, store, Path("corpus"))
-    found: Scan = SCAN.perform(ScanJob(build=build, files=CallFiles.of(entry)))
+    found: Scan = SCAN.perform(ScanJob(build=build, given=CallInput.of(entry)))
     return found
 
 
@@ -129,7 +129,7 @@ def test_the_agent_by_label_and_captions_by_who_speaks(talk: Path, tmp_path: Pat
     found = prepare(entry, recipe(audio__main_speaker="SPEAKER_01"), tmp_path / "store")
     assert said(found) == HORIZON and said(found, "SPEAKER_CALLER") == WIZARD
     assert "words-side-assumed" in {note.code for note in found.notes}
-    with pytest.raises(CallRefused, match="has SPEAKER_00, SPEAKER_01") as refused:
+    with pytest.raises(CallRefused, match="speakers are SPEAKER_00, SPEAKER_01") as refused:
         prepare(entry, recipe(audio__main_speaker="SPEAKER_07"), tmp_path / "store")
     assert refused.value.code == "speaker-label-unknown"
     with pytest.raises(CallRefused) as refused:
