@@ -17,7 +17,7 @@ CORPUS = table(
         ),
         "corpus-line-invalid": error(
             "A line of the manifest or inventory does not describe a call.",
-            "Correct the line; `inkplex-data validate FILE` lists all faults of the file.",
+            "Correct the line; `inkplex-data validate FILE` lists all faults in the file.",
         ),
         "split-conflict": error(
             "Calls of one family name different splits.",
@@ -41,7 +41,7 @@ CORPUS = table(
         ),
         "files-ignored": info(
             "The folder holds files that do not belong to any call.",
-            "Nothing to do; name a JSONL file itself to build from it.",
+            "Nothing to do; to build from a JSONL file, name the file itself.",
         ),
     },
 )

@@ -20,7 +20,7 @@ WORDS = table(
             "Time its words with `inkplex-data align`.",
         ),
         "words-speakers-only": error(
-            "The file says who speaks when, and has no words.",
+            "The file says who speaks when, but has no words.",
             "Give it to `inkplex-data diarize`, and give the words in a separate file.",
         ),
         "words-clock-offset": info(
