@@ -252,7 +252,7 @@ class Store:
             raise UsageError(
                 f"no {kind.removesuffix('s')} {own_id!r} in snapshot {self.snapshot.number}",
                 where=self.root,
-                next_step=f"There are {len(known)}: {shown}" if known else "It holds none.",
+                next_step=f"There are {len(known)}: {shown}." if known else "It holds none.",
             )
         return self.owners(kind).row(position, named=True)
 

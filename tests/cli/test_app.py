@@ -39,7 +39,7 @@ def test_help_loads_no_heavy_library() -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "said"),
     [
-        (["build", "nowhere", "-o", "store"], 1, ["nowhere", "does not exist", "name a manifest"]),
+        (["build", "nowhere", "-o", "store"], 1, ["nowhere", "does not exist", "Name a manifest"]),
         (["build", "corpus", "-o", "store", "-p", "nope"], 2, ["no recipe 'nope'", "demo"]),
         (
             ["build", "corpus", "-o", "store", "--set", "text.policy=x"],

@@ -86,7 +86,7 @@ def test_a_violation_is_named_and_gives_exit_code_1(store: Path) -> None:
         "with: step 0 (session time 1000000 µs): token row 0 (request 0, position 0)"
     )
     violation, totals = map(json.loads, run("audit", store, "--json").output.splitlines())
-    assert violation["item"] == "with" and "age bucket" in violation["message"]
+    assert violation["where"] == "with" and "age bucket" in violation["rule"]
     assert totals["calls"] == 2
 
 

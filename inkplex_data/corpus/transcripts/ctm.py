@@ -52,7 +52,7 @@ def _parse(content: Content) -> Transcript:
         own = [name for name in recordings if PurePath(name).stem == content.path.stem]
         if len(own) != 1:
             shown = ", ".join(recordings[:5])
-            raise unreadable(content, f"holds {len(recordings)} recordings, none named like it: {shown}")
+            raise unreadable(content, f"holds {len(recordings)} audio files, none with its name: {shown}")
         lines = [(number, fields) for number, fields in lines if fields[0] == own[0]]
     words = [_word(fields, f"line {number}") for number, fields in lines]
     labels = sorted({word.speaker for word in words if word.fault is None})

@@ -65,7 +65,7 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
         )
         if len(own) != 1:
             raise unreadable(
-                content, f"holds {len(known)} recordings, none named like it: {', '.join(known[:5])}"
+                content, f"holds {len(known)} audio files, none with its name: {', '.join(known[:5])}"
             )
         recording = own[0]
     found = []
@@ -81,7 +81,7 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
 
 
 def _parse(content: Content) -> Transcript:
-    raise refusal("words-speakers-only", "says who speaks when, and has no words", content.path)
+    raise refusal("words-speakers-only", "says who speaks when, but has no words", content.path)
 
 
 FORMAT = TranscriptFormat(NAME, "RTTM", (), _detect, _parse, segments=turns)

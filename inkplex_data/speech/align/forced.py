@@ -116,7 +116,7 @@ class CtcAligner:
         except Exception as error:
             raise CheckpointError(
                 f"the CTC model {spec!r} cannot be loaded: {type(error).__name__}: {' '.join(str(error).split())[:300]}",
-                next_step="name a local folder, or use `pocketsphinx`, which needs no download",
+                next_step="Name a local folder, or use `pocketsphinx`, which needs no download.",
             ) from error
         self._device = device
 
