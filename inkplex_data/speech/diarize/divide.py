@@ -17,7 +17,7 @@ from inkplex_data.audio.files.write_audio import write_wav
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.speech.diarize.diarizer import RATE_HZ, Diarizer
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, read_rttm, write_rttm
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, read_rttm, write_rttm
 from inkplex_data.speech.diarize.streams import Inactive, TwoStreams, main_speaker, two_streams
 
 

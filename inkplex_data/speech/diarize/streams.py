@@ -16,7 +16,7 @@ import numpy.typing as npt
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import US_PER_S
 from inkplex_data.errors import CallRefused
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, common, intervals, speakers
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, common, intervals, speakers
 
 Samples = npt.NDArray[np.floating[Any]]
 Inactive = Literal["zero", "room"]

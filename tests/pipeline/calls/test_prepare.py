@@ -27,7 +27,7 @@ from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.prepare import Ready, ready_call
 from inkplex_data.pipeline.calls.scan_call import ScanJob, scan_call
 from inkplex_data.pipeline.run import build_store
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, write_rttm
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, write_rttm
 from tests.conftest import ROOT
 from tests.pipeline.conftest import write_call
 
