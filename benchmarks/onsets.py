@@ -1,4 +1,4 @@
-"""Where words begin: re-timed by forced alignment, against Whisper's own times (the baseline), on real speech.
+"""Errors of word onsets on real speech: re-timed by forced alignment, against Whisper's own times (the baseline).
 
 The truth is a word tier timed by a Kaldi aligner. Needs `mono/cold_corpus.wav` and `words/cold_corpus.TextGrid`
 in the folder of real data, `../shared/data` by default; `--audio` and `--truth` name another pair.

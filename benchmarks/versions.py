@@ -1,8 +1,8 @@
-"""Versions of a long call: seconds, peak memory, growth with tokens, against a step-by-step sweep.
+"""Building the versions of a long call: seconds, peak memory and growth with tokens, against a step-by-step sweep.
 
     python benchmarks/versions.py [--tokens 40000] [--steps 3750] [--window 40000] [--json]
 
-The baseline goes through the steps, works out (recency, age, whole) of every live token with NumPy, and
+The baseline goes through the steps, works out (recency, age, whole) for every live token with NumPy, and
 opens a version wherever something changed. Both must give the same versions.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.memory.plan import plan_chunks
-from inkplex_data.memory.token_order import arrival_order, arrival_rank
+from inkplex_data.memory.token_order import arrival_order
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.memory.words import assemble_words
 
@@ -55,11 +55,7 @@ def sweep(tokens: pl.DataFrame, clock: SessionClock, window: int) -> pl.DataFram
     arrival_us = tokens["arrival_us"].to_numpy()
     order = arrival_order(arrival_us)
     arrived_us = arrival_us[order]
-    complete_us = np.full(len(tokens), np.iinfo(np.int64).max)
-    oldest = np.full(len(tokens), -1)
-    rows, complete, first = assemble_words(tokens).whole_limits(arrival_us, arrival_rank(arrival_us))
-    complete_us[rows], oldest[rows] = complete, first
-    complete_us, oldest = complete_us[order], oldest[order]
+    complete_us, oldest = assemble_words(tokens).whole_limits(tokens)[order].to_numpy().T
     before = np.full(len(tokens), -1)
     opened = np.zeros(len(tokens), np.int64)
     parts = []

@@ -25,16 +25,6 @@ def frames_of_samples(samples: int) -> int:
     return -(-samples // FRAME_SAMPLES)
 
 
-def onset_frame(start_us: int) -> int:
-    """Frame in which a word that starts at `start_us` begins: exact floor division."""
-    return start_us // FRAME_US
-
-
-def frame_start_us(frame: int) -> int:
-    """Time at which `frame` begins, in microseconds."""
-    return frame * FRAME_US
-
-
 def samples_to_us(samples: int, sample_rate_hz: int = SAMPLE_RATE_HZ) -> int:
     """Duration of `samples` in microseconds, rounded half up (exact where it divides)."""
     return (2 * samples * US_PER_S + sample_rate_hz) // (2 * sample_rate_hz)

@@ -20,14 +20,14 @@ from inkplex_data.audio.call_scan import (
     report_channels,
     report_length,
 )
-from inkplex_data.audio.files.audio_source import AudioSource, open_audio, refusal
+from inkplex_data.audio.files.audio_source import AudioSource, open_audio
 from inkplex_data.audio.files.blocks import BlockReader, rechunk
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.files.headerless import RawFormat
 from inkplex_data.audio.resample import StreamResampler
 from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.errors import UsageError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 
 CHUNK_SAMPLES = 48_000  # 25 frames, the codec's chunk
 

@@ -42,8 +42,8 @@ class Audited:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Something that a sidecar dates: the tokens of rows [start, stop) carry it, from `available_us` on."""
+class DatedTokens:
+    """What a sidecar dates: the tokens of rows [start, stop) carry `name`, which is available from `available_us` on."""
 
     name: str
     start: int
@@ -51,8 +51,31 @@ class Evidence:
     available_us: int
 
 
+class ArrivedTokens:
+    """A recording's tokens in order of arrival, and when the words of each are complete: the same for every call.
+
+    `tokens`: the columns that `build_versions` takes, in any order; where it has `row` and `rank`, they are
+    checked by `audit_versions`. `order` int64 [N] are the rows in order of arrival, `rank` the inverse. In
+    order of arrival are `arrived_us`, `complete_us` (when all words that a token touches are complete) and
+    `oldest` (the lowest rank at which one of them begins), all int64 [N].
+    """
+
+    def __init__(self, tokens: pl.DataFrame) -> None:
+        self.table = in_layout_order(tokens)
+        arrival_us = self.table["arrival_us"].to_numpy()
+        self.order = arrival_order(arrival_us)
+        self.arrived_us = arrival_us[self.order]
+        self.rank = np.empty(len(tokens), np.int64)
+        self.rank[self.order] = np.arange(len(tokens))
+        complete_us, oldest = _read_words(self.table, arrival_us, self.rank)
+        self.complete_us, self.oldest = complete_us[self.order], oldest[self.order]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
 def audit_versions(
-    tokens: pl.DataFrame,
+    tokens: pl.DataFrame | ArrivedTokens,
     clock: SessionClock,
     versions: pl.DataFrame,
     *,
@@ -61,16 +84,17 @@ def audit_versions(
 ) -> Audited:
     """Prove one call's versions against its recording's tokens.
 
-    `tokens`: the columns that `build_versions` takes, in any order; where it has `row` and `rank`, they
-    are checked too. `versions`: row, start, end, recency, age, whole, in any order. Proves, for every
-    step and token: nothing before its arrival, nothing after its eviction, at most one version, every
-    live token covered, right buckets, whole exactly when its words are complete and begin in the
-    window; steps of the prefix read the memory of the recording's start.
+    `tokens`: a table as `ArrivedTokens` takes it, or that, where several calls are audited. `versions`:
+    row, start, end, recency, age, whole, in any order. Proves, for every step and token: nothing before its
+    arrival, nothing after its eviction, at most one version, every live token covered, right buckets, whole
+    exactly when its words are complete and begin in the window; steps of the prefix read the memory of the
+    call's start.
 
     Raises CausalityError for the first violation, naming the call, the token's row, the step, the
     step's session time and the time that it contradicts.
     """
-    walk = _Walk(in_layout_order(tokens), clock, window, call_id)
+    tokens = tokens if isinstance(tokens, ArrivedTokens) else ArrivedTokens(tokens)
+    walk = _Walk(tokens, clock, window, call_id)
     row, start, end = (versions[name].to_numpy().astype(np.int64) for name in ("row", "start", "end"))
     state = _state(*(versions[name].to_numpy().astype(np.int16) for name in ("recency", "age", "whole")))
     walk.check_intervals(row, start, end)
@@ -78,7 +102,7 @@ def audit_versions(
     steps = np.arange(clock.frames + 1)
     started, ended = np.searchsorted(start[by_start], steps), np.searchsorted(end[by_end], steps)
     # Tokens stand in order of arrival here, in which the live ones lie next to each other.
-    place = walk.rank[row]
+    place = tokens.rank[row]
     shown = np.full(len(tokens), _ABSENT)
     for step in range(clock.frames):
         shown[place[by_end[ended[step] : ended[step + 1]]]] = _ABSENT
@@ -88,7 +112,7 @@ def audit_versions(
     return Audited(clock.frames, len(tokens), len(versions), walk.comparisons)
 
 
-def audit_evidence(tokens: pl.DataFrame, evidence: Iterable[Evidence], *, call_id: str = "call") -> None:
+def audit_evidence(tokens: pl.DataFrame, evidence: Iterable[DatedTokens], *, call_id: str = "call") -> None:
     """Prove that no token of an update or a piece of evidence arrives before that became available.
 
     Raises CausalityError naming the call, the item, the token's row and both times.
@@ -110,18 +134,11 @@ def audit_evidence(tokens: pl.DataFrame, evidence: Iterable[Evidence], *, call_i
 
 
 class _Walk:
-    """The tokens in order of arrival, and what each step must show of them."""
+    """What each step of a call must show of the tokens."""
 
-    def __init__(self, tokens: pl.DataFrame, clock: SessionClock, window: int, call_id: str) -> None:
+    def __init__(self, tokens: ArrivedTokens, clock: SessionClock, window: int, call_id: str) -> None:
         self.tokens, self.clock, self.window, self.call_id = tokens, clock, window, call_id
-        arrival_us = tokens["arrival_us"].to_numpy()
-        self.order = arrival_order(arrival_us)
-        self.arrived_us = arrival_us[self.order]
-        self.rank = np.empty(len(tokens), np.int64)
-        self.rank[self.order] = np.arange(len(tokens))
         self._check_stored_order()
-        complete_us, oldest = _read_words(tokens, arrival_us, self.rank)
-        self.complete_us, self.oldest = complete_us[self.order], oldest[self.order]
         # Bucket of 1, 2, 3, … tokens since; the entry of zero is never read.
         self.recency = np.zeros(len(tokens) + 1, np.int16)
         for bucket in range(17):
@@ -147,18 +164,20 @@ class _Walk:
         overlap = np.flatnonzero(same & (start[order[1:]] < end[order[:-1]]))
         if len(overlap):
             at = int(order[overlap[np.argmin(start[order[overlap + 1]])] + 1])
-            self._fail(int(start[at]), int(self.rank[row[at]]), "has two versions")
+            self._fail(int(start[at]), int(self.tokens.rank[row[at]]), "has two versions")
 
     def compare(self, step: int, shown: NDArray[np.int16], visible: int) -> None:
         """What `step` shows, one state per token in order of arrival, against what it must show."""
         now_us = self.clock.session_us(step)
-        newest = int(np.searchsorted(self.arrived_us, now_us, side="right"))
+        newest = int(np.searchsorted(self.tokens.arrived_us, now_us, side="right"))
         oldest = max(0, newest - self.window)
         live = slice(oldest, newest)
         recency = self.recency[newest - oldest : 0 : -1]
-        passed = np.searchsorted(self.arrived_us, now_us - _AGE_LIMITS_US, side="right").clip(oldest, newest)
+        passed = np.searchsorted(self.tokens.arrived_us, now_us - _AGE_LIMITS_US, side="right").clip(
+            oldest, newest
+        )
         age = np.repeat(_AGES, np.diff(passed[::-1], prepend=oldest, append=newest))
-        whole = (self.complete_us[live] <= now_us) & (self.oldest[live] >= oldest)
+        whole = (self.tokens.complete_us[live] <= now_us) & (self.tokens.oldest[live] >= oldest)
         expected = _state(recency, age, whole.astype(np.int16))
         self.comparisons += newest - oldest
         if visible == newest - oldest and np.array_equal(shown[live], expected):
@@ -172,12 +191,14 @@ class _Walk:
         if len(wrong):
             place = int(wrong[0])
             if place >= live.stop:
-                self._fail(step, place, f"is visible but arrives at {self.arrived_us[place]} µs")
-            gone_us = self.arrived_us[place + self.window]
+                self._fail(step, place, f"is visible but arrives at {self.tokens.arrived_us[place]} µs")
+            gone_us = self.tokens.arrived_us[place + self.window]
             self._fail(step, place, f"is visible but left the window at {gone_us} µs")
         place = int(live.start + np.flatnonzero(shown[live] != expected)[0])
         if shown[place] == _ABSENT:
-            self._fail(step, place, f"is not visible although it arrived at {self.arrived_us[place]} µs")
+            self._fail(
+                step, place, f"is not visible although it arrived at {self.tokens.arrived_us[place]} µs"
+            )
         for name, got, right in zip(
             ("recency", "age", "whole"),
             _fields(shown[place]),
@@ -190,22 +211,22 @@ class _Walk:
                 self._fail(
                     step,
                     place,
-                    f"has {name} bucket {got} instead of {right}; it arrived at {self.arrived_us[place]} µs",
+                    f"has {name} bucket {got} instead of {right}; it arrived at {self.tokens.arrived_us[place]} µs",
                 )
 
     def _wholeness(self, place: int, claimed: int) -> str:
-        complete_us = int(self.complete_us[place])
+        complete_us = int(self.tokens.complete_us[place])
         claim = "its words whole" if claimed else "its words not whole"
         if complete_us == _NEVER:
             return f"{claim}, but touches no word"
         return (
             f"{claim}; they are complete from {complete_us} µs on, while the token of rank "
-            f"{self.oldest[place]}, where they begin, is live"
+            f"{self.tokens.oldest[place]}, where they begin, is live"
         )
 
     def _fail(self, step: int, place: int, what: str) -> None:
-        row = int(self.order[place])
-        call, position = self.tokens["call"][row], self.tokens["position"][row]
+        row = int(self.tokens.order[place])
+        call, position = self.tokens.table["call"][row], self.tokens.table["position"][row]
         raise CausalityError(
             f"step {step} (session time {self.clock.session_us(step)} µs): token row {row} "
             f"(request {call}, position {position}) {what}",
@@ -213,13 +234,14 @@ class _Walk:
         )
 
     def _check_stored_order(self) -> None:
-        for name, derived in (("row", np.arange(len(self.tokens))), ("rank", self.rank)):
-            if name not in self.tokens.columns:
+        table = self.tokens.table
+        for name, derived in (("row", np.arange(len(self.tokens))), ("rank", self.tokens.rank)):
+            if name not in table.columns:
                 continue
-            wrong = np.flatnonzero(self.tokens[name].to_numpy() != derived)
+            wrong = np.flatnonzero(table[name].to_numpy() != derived)
             if len(wrong):
                 at = int(wrong[0])
-                what = f"token row {at} is stored with {name} {self.tokens[name][at]}, but has {derived[at]}"
+                what = f"token row {at} is stored with {name} {table[name][at]}, but has {derived[at]}"
                 raise CausalityError(what, where=self.call_id)
 
 

@@ -1,6 +1,6 @@
 """`audit`: is every frame of a store causal. What a build derived is derived again, by another route.
 
-The proof of one call's visibility is `memory.audit`; here are the walk through a store, and what lies
+The proof of one call's visibility is `audit.causality`; here are the walk through a store, and what lies
 between its parts: prefixes, sidecars, wrong memory and twins. Bytes and digests are for `store.verify`.
 """
 
@@ -13,10 +13,11 @@ from typing import Any
 
 import polars as pl
 
-from inkplex_data.audit.causality import Audited, audit_versions
+from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
 from inkplex_data.audit.sidecar_evidence import audit_sidecar
 from inkplex_data.audit.token_tables import audit_tokens
 from inkplex_data.errors import CausalityError, InkplexError
+from inkplex_data.faults import Fault
 from inkplex_data.memory.partners import EVALUATED
 from inkplex_data.memory.twins import check_twins, fork_between, root_of
 from inkplex_data.memory.versions import SessionClock
@@ -29,17 +30,6 @@ Progress = Callable[[str, int, int], None]
 _KEPT_TABLES = 4
 """Token tables held at a time: a recording's, and those of its twins."""
 _PLACE = ["call", "position", "token_id"]
-
-
-@dataclass(frozen=True)
-class Violation:
-    """The first violation of one call (or of the recording, where no call is to blame)."""
-
-    item: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.item}: {self.message}"
 
 
 @dataclass
@@ -58,7 +48,8 @@ class StoreAudit:
     partners: int = 0
     twins: int = 0
     pairs: int = 0
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[Fault] = field(default_factory=list)
+    """The first of each call, or of the recording where no call is to blame."""
 
     @property
     def clean(self) -> bool:
@@ -106,6 +97,7 @@ class _Auditor:
         self.branches = store.branches()
         self.recordings: list[str] = store.owners("recordings")["recording_id"].to_list()
         self._tables: deque[tuple[str, pl.DataFrame]] = deque(maxlen=_KEPT_TABLES)
+        self._arrived: tuple[str, ArrivedTokens] | None = None
         self._progress = progress
         self._done = 0
 
@@ -130,7 +122,7 @@ class _Auditor:
             # A call that sees the wrong things anyway says nothing about its twin.
             if not {pair["call_id"], pair["twin_call_id"]} & self._blamed():
                 self._guard(pair["twin_call_id"], self._pair, pair)
-        audit.violations.sort(key=lambda violation: violation.item)
+        audit.violations.sort(key=lambda violation: violation.where)
         return audit
 
     def _guard(self, item: str, check: Callable[..., None], *arguments: Any) -> None:
@@ -139,13 +131,13 @@ class _Auditor:
             check(*arguments)
         except InkplexError as error:
             if item not in self._blamed():
-                self.audit.violations.append(Violation(item, error.what))
+                self.audit.violations.append(Fault(error.what, where=item))
         self._done += 1
         if self._progress is not None:
             self._progress(item, self._done, max(self._done, len(self.recordings) + self.calls.height))
 
     def _blamed(self) -> set[str]:
-        return {violation.item for violation in self.audit.violations}
+        return {violation.where for violation in self.audit.violations}
 
     def _recording(self, recording_id: str) -> None:
         tokens = self._tokens(recording_id)
@@ -167,12 +159,14 @@ class _Auditor:
         row = call.row
         tokens = self._tokens(row["recording_id"])
         if row["recording_starts_at_us"] is None:
-            raise CausalityError("it has a recording and no start on its clock")
-        self._visibility(call, tokens, row["recording_starts_at_us"])
+            raise CausalityError("it has a recording, but no start on that recording's clock")
+        if self._arrived is None or self._arrived[0] != row["recording_id"]:
+            self._arrived = row["recording_id"], ArrivedTokens(tokens)
+        self._visibility(call, self._arrived[1], row["recording_starts_at_us"])
         self._sidecar(row, tokens)
         self._partner(row)
 
-    def _visibility(self, call: Call, tokens: pl.DataFrame, starts_at_us: int) -> None:
+    def _visibility(self, call: Call, tokens: ArrivedTokens, starts_at_us: int) -> None:
         window = self.store.window
         versions = call.versions
         clock = SessionClock(starts_at_us, 0, call.frames)
@@ -184,7 +178,7 @@ class _Auditor:
         )
         if not composed.versions.equals(moved.cast(composed.versions.schema)):
             raise CausalityError(f"its versions do not move by the {prefix} frames of its prefix")
-        # The steps after the first of the recording are those above, moved. Left are the prefix's own.
+        # The steps after the first of the call are those above, moved. Left are the prefix's own.
         frames = min(prefix + 1, composed.frames)
         opening = moved.filter(pl.col("start") < frames).with_columns(pl.col("end").clip(upper_bound=frames))
         clock = SessionClock(starts_at_us, prefix, frames)
@@ -210,7 +204,7 @@ class _Auditor:
             raise CausalityError(f"{what} is not in the store")
         partner = found.row(0, named=True)
         if row["split"] not in EVALUATED:
-            raise CausalityError(f"{what} is there although the call is for {row['split']}")
+            raise CausalityError(f"{what} is set although the call is in split {row['split']!r}")
         if partner["recording_id"] is None:
             raise CausalityError(f"{what} has no recording")
         if partner["family"] == row["family"]:
@@ -260,7 +254,7 @@ class _Auditor:
             first = differing.sort("start", *_PLACE).row(0, named=True)
             raise CausalityError(
                 f"step {first['start']}: request {first['call']}, position {first['position']} (id "
-                f"{first['token_id']}) is not seen alike by {pair['call_id']!r}, whose recording is the same "
+                f"{first['token_id']}) is seen differently by {pair['call_id']!r}, whose recording is the same "
                 f"until {pair['fork_us']} µs, step {pair['fork_frame']}"
             )
 

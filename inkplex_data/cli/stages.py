@@ -1,4 +1,4 @@
-"""`interleave`, `encode`, `capture`, `versions`: single stages of a build, to look at or to use elsewhere."""
+"""`interleave`, `encode`, `capture`, `versions`: single stages of a build, to inspect or to use elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import typer
+
+from inkplex_data.cli.key_value import key_values
 
 PANEL = "Single stages"
 Dtype = Literal["float32", "bfloat16"]
@@ -19,15 +21,15 @@ def register(app: typer.Typer) -> None:
 
 
 def interleave(
-    words: Path = typer.Argument(..., metavar="WORDS", help="Word timings of any format that is read."),
-    frames: int | None = typer.Option(None, min=1, help="Frames of 80 ms; or give --audio."),
+    words: Path = typer.Argument(..., metavar="WORDS", help="A transcript in any supported format."),
+    frames: int | None = typer.Option(None, min=1, help="Number of 80 ms frames; or give --audio."),
     audio: Path | None = typer.Option(None, metavar="FILE", help="The call's audio, for its length."),
     agent: str | None = typer.Option(None, help="Label or channel number of the agent."),
-    tokenizer: str | None = typer.Option(None, help="SentencePiece model of the text stream."),
+    tokenizer: str | None = typer.Option(None, help="SentencePiece model for the text stream."),
     setting: list[str] | None = SETTING,
-    json_output: bool = typer.Option(False, "--json", help="One JSON object with all frames."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object with all frames."),
 ) -> None:
-    """Print the text stream of a transcript: each frame that is not PAD, and what could not be placed."""
+    """Print a transcript's text stream: each frame that is not PAD, and what could not be placed."""
     from inkplex_data.clock import FRAME_US, us_to_seconds
     from inkplex_data.corpus.transcripts import SpeakerRule, load_words
     from inkplex_data.errors import UsageError
@@ -78,7 +80,7 @@ def encode(
         None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
     ),
 ) -> None:
-    """Encode a file as a build does: codes uint16 [8, F] of one channel, [16, F] of agent and caller.
+    """Encode a file as a build does: codes uint16 [8, F] for one channel, [16, F] for agent and caller.
 
     An .npz holds `codes`, `samples` (at 24 kHz) and `codec`, the codec's identity as JSON.
     """
@@ -118,15 +120,15 @@ def capture(
         ..., "-o", "--out", metavar="DIR", help="Folder for the recording and its states."
     ),
     model: str | None = typer.Option(None, help="Checkpoint folder, hub id, or small:SEED."),
-    chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens of a prefill chunk."),
+    chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens per prefill chunk."),
     dtype: Dtype | None = typer.Option(None, help="Arithmetic of the model."),
-    device: str | None = typer.Option(None, help="auto takes a GPU where there is one."),
+    device: str | None = typer.Option(None, help="cpu, cuda … or auto, which uses a GPU if there is one."),
 ) -> None:
-    """Compute the hidden rows 28, 34 and 42 of a recording: safetensors for each request, and a recording that names them."""
+    """Compute hidden rows 28, 34 and 42 of a recording: a safetensors file per request, and a recording that names them."""
     from inkplex_data.cli.bars import progress_bar
     from inkplex_data.config.recipe import CaptureConfig
     from inkplex_data.memory.capture.inkling import load_inkling
-    from inkplex_data.memory.capture.states_files import capture_recording
+    from inkplex_data.memory.capture.recordings_with_states import capture_recording
 
     given = {"model": model, "chunk_tokens": chunk_tokens, "dtype": dtype, "device": device}
     config = CaptureConfig.model_validate({name: value for name, value in given.items() if value is not None})
@@ -144,10 +146,10 @@ def capture(
 def versions(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
     call: str = typer.Argument(..., metavar="CALL", help="Id of a call."),
-    prefix: bool = typer.Option(False, "--prefix", help="Of the composed call, its prefix in front."),
-    wrong: bool = typer.Option(False, "--wrong", help="Of the memory of its partner, built anew."),
-    limit: int | None = typer.Option(None, min=1, help="Most versions in a chunk's union."),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object."),
+    prefix: bool = typer.Option(False, "--prefix", help="Show the composed call, with its prefix in front."),
+    wrong: bool = typer.Option(False, "--wrong", help="Show the memory of its partner, built for this call."),
+    limit: int | None = typer.Option(None, min=1, help="Largest number of versions in one chunk."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Show a call's memory: its versions by bucket, and the chunks in which a reader computes them."""
     from inkplex_data.grid import PLAN_LIMIT
@@ -161,10 +163,9 @@ def versions(
 
 
 def _recipe(setting: list[str] | None, given: dict[str, Any]) -> Any:
-    from inkplex_data.cli.build import _overrides
     from inkplex_data.config.recipe import load_recipe
 
-    overrides = _overrides(setting or [])
+    overrides = key_values("--set", setting)
     overrides.update({key: value for key, value in given.items() if value is not None})
     return load_recipe(None, overrides)
 

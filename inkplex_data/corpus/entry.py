@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,7 +54,7 @@ class CallEntry:
     text_conditions: dict[str, Any] | None
     duration_s: float | None
     source: str
-    where: str
+    where: str = field(compare=False)
     swapped: bool = False
     channels_assumed: bool = False
 

@@ -9,13 +9,12 @@ from typing import Any
 
 from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.clock import samples_to_us
-from inkplex_data.corpus.call_words import given_words
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry, Corpus
-from inkplex_data.corpus.sidecars.sidecar import read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.native import NativeStereo
+from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, ProblemLog
 
 
@@ -49,7 +48,7 @@ class ExportSummary:
         return 0 if not self.refused else 3 if self.calls else 1
 
     def text(self) -> str:
-        lines = [f"{self.folder}: {len(self.calls)} calls", *(f"  {note}" for note in self.notes)]
+        lines = [f"{self.folder}: {counted(len(self.calls), 'call')}", *(f"  {note}" for note in self.notes)]
         return "\n".join([*lines, *(f"  refused {p.call_id}: [{p.code}] {p.message}" for p in self.refused)])
 
 
@@ -71,19 +70,16 @@ def _read(entry: CallEntry, agent: str | None, log: ProblemLog) -> ExportCall:
     audio = resolve_channels(entry.audio, entry.channels)
     stereo = NativeStereo(audio, audio.scan(log))
     duration_us = samples_to_us(stereo.scan.samples)
-    channel = entry.channels.agent if entry.channels is not None else 0
-    rule = SpeakerRule(agent=agent, agent_channel=channel)
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    words, given = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
-    conditions = entry.text_conditions if entry.text_conditions is not None else given
-    return ExportCall(entry, stereo, words, conditions, tuple(log.problems))
+    text = CallText.of(entry, agent=agent)
+    words = text.words(duration_us=duration_us, log=log)
+    return ExportCall(entry, stereo, words, text.conditions, tuple(log.problems))
 
 
 def prepared_folder(folder: Path) -> Path:
     """The folder to export into, made if it is not there. Raises UsageError for one that holds something."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
-            "the folder is not empty", where=str(folder), next_step="choose another folder for -o"
+            "the folder is not empty", where=str(folder), next_step="Choose another folder for -o."
         )
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,20 +17,33 @@ if TYPE_CHECKING:
 ALIGN: Final = 256
 """Every part of a block begins at a multiple of this, as a device's own allocations do."""
 
-TENSORS: Final = (
-    "codes", "roles", "mask", "states", "kind", "piece_offsets", "piece_ids",
-    "row", "start", "end", "recency", "age", "whole",
+MEMORY_TENSORS: Final = (
+    "states", "kind", "piece_offsets", "piece_ids", "row", "start", "end", "recency", "age", "whole",
 )  # fmt: skip
 
+TARGETS: Final = ("codes", "roles", "mask")
+"""The tensors that the objective looks at."""
 
-@dataclass(frozen=True)
-class Targets:
-    """What the objective looks at, on the CPU: codes int64 [17, T], text first; roles, mask uint8 [T]."""
 
-    codes: Tensor
-    roles: Tensor
-    mask: Tensor
-    prefix_frames: int
+class _WithStreams:
+    """What has tensors along its T frames, those of `store.frame_streams.batch_tensors`."""
+
+    streams: Mapping[str, Tensor]
+
+    @property
+    def codes(self) -> Tensor:
+        """int64 [17, T]: text, agent q0–7, caller q0–7."""
+        return self.streams["codes"]
+
+    @property
+    def roles(self) -> Tensor:
+        """uint8 [T], `grid.TAG_*`."""
+        return self.streams["roles"]
+
+    @property
+    def mask(self) -> Tensor:
+        """uint8 [T], bits of modalities that may carry loss; 0 over the prefix."""
+        return self.streams["mask"]
 
     @property
     def frames(self) -> int:
@@ -39,19 +52,23 @@ class Targets:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Targets(_WithStreams):
+    """What the objective looks at, on the CPU: `codes`, `roles` and `mask` as a batch has them."""
+
+    streams: Mapping[str, Tensor]
+    prefix_frames: int
+
+
+@dataclass(frozen=True)
+class Batch(_WithStreams):
     """One window of one call, prefix included: what one device forward takes. T steps, N tokens, V versions.
 
     The stored streams are aligned; delays are the model's. Without memory (no recording, one without states,
     or `memory="none"`), `states` is None and N and V are 0.
     """
 
-    codes: Tensor
-    """int64 [17, T]: text, agent q0–7, caller q0–7."""
-    roles: Tensor
-    """uint8 [T], `grid.TAG_*`."""
-    mask: Tensor
-    """uint8 [T], bits of modalities that may carry loss; 0 over the prefix."""
+    streams: Mapping[str, Tensor]
+    """`codes`, `roles`, `mask` and whatever else the table of streams has the loader read: [T] or [rows, T]."""
     states: Tensor | None
     """bfloat16 [N, 3, D], tokens `first_token` … `first_token + N − 1` of the recording in layout order:
     the shortest run that holds every token which this window sees."""
@@ -82,7 +99,7 @@ class Batch:
     """Whose memory this is: a partner's with `memory="wrong"`."""
     prefix_frames: int
     window: tuple[int, int]
-    """Frames [first, stop) of the recording that stand behind the prefix."""
+    """Frames [first, stop) of the call that stand behind the prefix."""
     recording_starts_at_us: int | None
     """Session time of step `prefix_frames`: `clock.session_us` holds with it. None without a recording."""
     response_start: int | None
@@ -97,17 +114,13 @@ class Batch:
     """Of all tensors."""
 
     @property
-    def frames(self) -> int:
-        """T."""
-        return self.codes.shape[1]
-
-    @property
     def device(self) -> torch.device:
         return self.codes.device
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Name and value of every tensor there is."""
-        for name in TENSORS:
+        yield from self.streams.items()
+        for name in MEMORY_TENSORS:
             value = getattr(self, name)
             if value is not None:
                 yield name, value
@@ -127,7 +140,7 @@ class Batch:
             )
             for name, value in self.tensors()
         }
-        return replace(self, **moved)
+        return replace(self, streams={name: moved.pop(name) for name in self.streams}, **moved)
 
 
 class Layout:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inkplex_data.clock import FRAME_US
-from inkplex_data.grid import CODEBOOKS, PLAN_LIMIT
-from inkplex_data.loader.batch import Batch, Layout, Targets
+from inkplex_data.grid import PLAN_LIMIT
+from inkplex_data.loader.batch import TARGETS, Batch, Layout, Targets
 from inkplex_data.loader.buffers import BufferPool
 from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.samples import Memory, Sample
 from inkplex_data.loader.window_memory import Seen
 from inkplex_data.memory.plan import plan_chunks
-from inkplex_data.store.call import Call, Prefix
+from inkplex_data.store.call import Call, StoredPrefix
+from inkplex_data.store.frame_streams import BatchTensor, batch_tensors
 from inkplex_data.store.reader import Store
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class SampleReader:
     pool: BufferPool
     parallel: ParallelReader
     plan_limit: int = PLAN_LIMIT
+    frame_tensors: tuple[BatchTensor, ...] = field(default_factory=batch_tensors)
 
     def prepare(self, sample: Sample) -> Prepared:
         """What the sample's tables say: little, but it takes time. Raises StoreCorruptError."""
@@ -47,13 +50,12 @@ class SampleReader:
         sample, call, prefix, seen = prepared.sample, prepared.call, prepared.prefix, prepared.seen
         steps = sample.stop - sample.first + sample.prefix_frames
         tokens, versions = seen.tokens, seen.versions
+        frame_shapes = {tensor.name: (tensor.dtype, tensor.shape(steps)) for tensor in self.frame_tensors}
         parts: dict[str, tuple[str, tuple[int, ...]]] = {}
         if seen.states is not None:
             parts["states"] = ("bfloat16", (tokens, *seen.states.shape[1:]))
         parts |= {
-            "codes": ("int64", (1 + 2 * CODEBOOKS, steps)),
-            "roles": ("uint8", (steps,)),
-            "mask": ("uint8", (steps,)),
+            **frame_shapes,
             "kind": ("uint8", (tokens,)),
             "piece_offsets": ("int64", (tokens + 1,)),
             "piece_ids": ("int32", (len(seen.piece_ids),)),
@@ -68,7 +70,8 @@ class SampleReader:
             if seen.states is None
             else self.parallel.reading(seen.states, first, first + tokens, tensors["states"])
         ):
-            _fill_frames(tensors, sample, self.store, call, prefix)
+            along = {name: tensors.pop(name) for name in frame_shapes}
+            self._fill(along, sample, call, prefix)
             for name in ("kind", "piece_offsets", "piece_ids"):
                 tensors[name].numpy()[:] = getattr(seen, name)
             for name, column in vars(versions).items():
@@ -76,6 +79,7 @@ class SampleReader:
         starts_at_us, response = call.recording_starts_at_us, call.row["response_start_frame"]
         here = response is not None and sample.first <= response < sample.stop
         return Batch(
+            streams=along,
             **{"states": None, **tensors},  # type: ignore[arg-type]
             chunks=prepared.chunks,
             call_id=call.call_id,
@@ -99,15 +103,15 @@ class SampleReader:
 
         call, prefix = self._call(sample)
         steps = sample.stop - sample.first + sample.prefix_frames
-        tensors = {
-            "codes": torch.empty(1 + 2 * CODEBOOKS, steps, dtype=torch.int64),
-            "roles": torch.empty(steps, dtype=torch.uint8),
-            "mask": torch.empty(steps, dtype=torch.uint8),
+        along = {
+            tensor.name: torch.empty(tensor.shape(steps), dtype=getattr(torch, tensor.dtype))
+            for tensor in self.frame_tensors
+            if tensor.name in TARGETS
         }
-        _fill_frames(tensors, sample, self.store, call, prefix)
-        return Targets(**tensors, prefix_frames=sample.prefix_frames)
+        self._fill(along, sample, call, prefix)
+        return Targets(along, sample.prefix_frames)
 
-    def _call(self, sample: Sample) -> tuple[Call, Prefix]:
+    def _call(self, sample: Sample) -> tuple[Call, StoredPrefix]:
         row = sample.row
         if self.memory == "none":
             row = {**row, "recording_id": None}
@@ -115,7 +119,21 @@ class SampleReader:
         if self.memory == "wrong" and row["memory_of"] is not None:
             call = call.wrong_memory()
         prefix_id = row["prefix_id"]
-        return call, Prefix.none() if prefix_id is None else self.store.prefix_by_id(prefix_id)
+        return call, StoredPrefix.none() if prefix_id is None else self.store.prefix_by_id(prefix_id)
+
+    def _fill(
+        self, out: Mapping[str, torch.Tensor], sample: Sample, call: Call, prefix: StoredPrefix
+    ) -> None:
+        """Prefix and window side by side, in all tensors along the frames that `out` has."""
+        shard, offset = call.row["shard"], call.row["frame_offset"]
+
+        def read(stream: str) -> NDArray[Any]:
+            array = self.store.array("calls", shard, stream)
+            return array.read(offset + sample.first, offset + sample.stop)
+
+        for tensor in self.frame_tensors:
+            if tensor.name in out:
+                tensor.fill(out[tensor.name].numpy(), prefix, read)
 
 
 @dataclass(frozen=True)
@@ -124,24 +142,6 @@ class Prepared:
 
     sample: Sample
     call: Call
-    prefix: Prefix
+    prefix: StoredPrefix
     seen: Seen
     chunks: NDArray[np.int64]
-
-
-def _fill_frames(
-    tensors: dict[str, torch.Tensor], sample: Sample, store: Store, call: Call, prefix: Prefix
-) -> None:
-    """Prefix and window side by side: text and codes, roles, and the mask, which is zero over the prefix."""
-    at, shard = prefix.frames, call.row["shard"]
-    first = call.row["frame_offset"] + sample.first
-    stop = call.row["frame_offset"] + sample.stop
-    codes, roles, mask = (tensors[name].numpy() for name in ("codes", "roles", "mask"))
-    codes[0, :at], codes[1:, :at] = prefix.text, prefix.codes
-    roles[:at], mask[:at] = prefix.role, 0
-
-    def read(name: str) -> NDArray[Any]:
-        return store.array("calls", shard, name).read(first, stop)
-
-    codes[0, at:], codes[1:, at:] = read("text"), read("codes").T
-    roles[at:], mask[at:] = read("role"), read("mask")

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.errors import UsageError
-from inkplex_data.grid import CODEBOOKS, STATE_ROWS
+from inkplex_data.grid import STATE_ROWS
 from inkplex_data.loader.sample_order import Permutation
 from inkplex_data.loader.windows import Cutter
+from inkplex_data.store.frame_streams import batch_tensors
 from inkplex_data.store.reader import Store
 
 Memory = Literal["own", "wrong", "none"]
@@ -24,8 +25,6 @@ _COLUMNS: Final = [
 ]  # fmt: skip
 _CUT: Final = ["call_id", "frames", "prefix_id"]
 _SHOWN: Final = 5
-FRAME_BYTES: Final = 8 * (1 + 2 * CODEBOOKS) + 2
-"""Of one frame in a batch: 17 codes, role and mask."""
 VERSION_BYTES: Final = 15
 TOKEN_BYTES: Final = 32
 """Of one token beside its states: kind, offset, and room for six pieces, where two are usual."""
@@ -33,7 +32,7 @@ TOKEN_BYTES: Final = 32
 
 @dataclass(frozen=True)
 class Sample:
-    """One window of a call: frames [first, stop) of the recording, behind `prefix_frames` frames."""
+    """One window of a call: frames [first, stop) of the call, behind `prefix_frames` frames."""
 
     store: int
     row: dict[str, Any]
@@ -82,6 +81,7 @@ class SampleIndex:
             own = own.filter(pl.col("call_id").is_in(list(call_ids)))
         if not own.height:
             raise UsageError("no call was asked for", where=store.root)
+        self._frame_bytes = sum(tensor.frame_bytes for tensor in batch_tensors())
         prefixes = store.catalog.frame("prefixes", ["prefix_id", "frames"])
         self._prefix_frames: dict[str | None, int] = {None: 0, **dict(prefixes.iter_rows())}
         self._calls = own.with_columns(self._source_recording(own, calls))
@@ -135,7 +135,7 @@ class SampleIndex:
                 )
 
     def _bytes(self, row: dict[str, Any], frames: int) -> int:
-        total = frames * FRAME_BYTES
+        total = frames * self._frame_bytes
         if row["memory_of"] is not None:
             recording = self.store.recording_row(row["memory_of"])
             tokens, width = recording["tokens"], recording["state_width"]

@@ -26,7 +26,16 @@ TOKENS: Final[dict[str, pl.DataType]] = {
     "word_ix": pl.Int32(),
     "piece_ids": pl.List(pl.Int32()),
 }
-"""In layout order, (call, position): `row` is the index, and the row of the states array."""
+"""In layout order, (call, position): `row` is the index, and the row of the states array. `call` is the
+number of the model's request that computed the token."""
+
+NEVER_US: Final = 2**63 - 1
+
+WHOLE: Final[dict[str, pl.DataType]] = {"complete_us": pl.Int64(), "oldest_rank": pl.Int64()}
+"""When tokens are whole (`Words.whole_limits`), kept beside TOKENS during a build and not in a store.
+
+A token that touches no word has `NEVER_US` and −1.
+"""
 
 VERSIONS: Final[dict[str, pl.DataType]] = {
     "call_ix": pl.Int64(),

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from inkplex_data.clock import FRAME_US, US_PER_S, session_us
 from inkplex_data.grid import WINDOW
-from inkplex_data.memory.tables import VERSIONS
+from inkplex_data.memory.tables import VERSIONS, WHOLE
 from inkplex_data.memory.token_order import arrival_rank, in_layout_order
-from inkplex_data.memory.words import Words, assemble_words
+from inkplex_data.memory.words import assemble_words
 
 RECENCY_BUCKETS = 17
 AGE_BUCKETS = 15
@@ -34,7 +34,7 @@ class SessionClock:
     """Maps the steps of one call onto session time.
 
     `recording_starts_at_us`: session time at which the call's audio begins. `prefix_frames`: steps
-    before the recording, all of which read the memory of its start. `frames`: all steps, prefix included.
+    before the call, all of which read the memory of its start. `frames`: all steps, prefix included.
     """
 
     recording_starts_at_us: int
@@ -62,26 +62,35 @@ class SessionClock:
 
 
 def build_versions(
-    tokens: pl.DataFrame, clock: SessionClock, *, window: int = WINDOW, words: Words | None = None
+    tokens: pl.DataFrame, clock: SessionClock, *, window: int = WINDOW, whole: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """The versions that a call reads from a recording.
 
     `tokens`: columns call, position, special, bytes, arrival_us (and media, where there is any), in any
-    order. `window`: how many of the newest tokens in arrival order stay live. `words`: what
-    `assemble_words(tokens)` gave, when it is at hand.
+    order. `window`: how many of the newest tokens in arrival order stay live. `whole`: what
+    `assemble_words(tokens).whole_limits(tokens)` gave, where it is at hand.
 
     Returns row int32, start, end int32, recency, age uint8, whole bool, sorted by (row, start), where
     `row` is the index in layout order and [start, end) are steps of the clock. At most one version per
     token and step; neighbouring versions of a token differ.
 
-    Raises ValueError for a bad window or missing columns, RecordingError for a place claimed twice.
+    Raises ValueError for a bad window, missing columns or `whole` of another number of tokens,
+    RecordingError for a place claimed twice.
+
+    Token 0 is the newest at steps 0 and 1 (recency 0). From step 2 on token 1 is there too, and the space in
+    it makes the word of token 0 whole:
+
+    >>> spelled = {"bytes": [b"hi", b" "], "special": False, "arrival_us": [0, 90_000]}
+    >>> tokens = pl.DataFrame({"call": 0, "position": [0, 1]} | spelled)
+    >>> build_versions(tokens, SessionClock(0, 0, 4)).rows()
+    [(0, 0, 2, 0, 0, False), (0, 2, 4, 1, 0, True), (1, 2, 4, 0, 0, False)]
     """
     if window < 1:
         raise ValueError(f"a window holds at least one token, not {window}")
     tokens = in_layout_order(tokens)
-    words = assemble_words(tokens) if words is None else words
-    if words.tokens != len(tokens):
-        raise ValueError(f"the words are those of {words.tokens} tokens, not of these {len(tokens)}")
+    whole = assemble_words(tokens).whole_limits(tokens) if whole is None else whole
+    if len(whole) != len(tokens):
+        raise ValueError(f"the words are those of {len(whole)} tokens, not of these {len(tokens)}")
     if not len(tokens) or not clock.frames:
         return pl.DataFrame(schema=_SCHEMA)
     arrival_us = tokens["arrival_us"].to_numpy().astype(np.int64)
@@ -91,7 +100,7 @@ def build_versions(
     start, end, rank = start[rows], end[rows], times.rank[rows]
     # No age bucket changes after so long a time, so older arrivals may be clipped: no sum can overflow.
     arrival_us = np.maximum(arrival_us[rows], int(times.step_us[0]) - _OLDEST_AGE_US)
-    whole_start, whole_end = _whole_steps(words, times)
+    whole_start, whole_end = _whole_steps(whole, times)
     whole_start, whole_end = whole_start[rows].clip(start, end), whole_end[rows].clip(start, end)
     # A token that is never whole must not be cut where its words would have become so.
     never = whole_start >= whole_end
@@ -150,14 +159,10 @@ class _Timeline:
         return np.searchsorted(self.step_us, us, side="left")
 
 
-def _whole_steps(words: Words, times: _Timeline) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _whole_steps(whole: pl.DataFrame, times: _Timeline) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """[N] and [N]: the half-open steps over which each token's words are complete and begin in the window."""
-    start = np.full(len(times.rank), len(times.step_us), np.int64)
-    end = np.zeros(len(times.rank), np.int64)
-    rows, complete_us, oldest_rank = words.whole_limits(times.arrival_us, times.rank)
-    start[rows] = times.step_of_time(complete_us)
-    end[rows] = times.step_of_eviction(oldest_rank)
-    return start, end
+    complete_us, oldest_rank = (whole[name].to_numpy() for name in WHOLE)
+    return times.step_of_time(complete_us), times.step_of_eviction(oldest_rank)
 
 
 def _distinct(
@@ -174,10 +179,10 @@ def _distinct(
 
 
 def shift_versions(versions: pl.DataFrame, prefix_frames: int) -> pl.DataFrame:
-    """Recording-relative versions after `prefix_frames` frames of prefix were put before the recording.
+    """Call-relative versions after `prefix_frames` frames of prefix were put before the call.
 
     [s, e) becomes [s + P, e + P), except that s = 0 stays 0: every prefix frame reads the memory of the
-    recording's start (seeds/000, "Current sequence memory", section 9).
+    call's start (seeds/000, "Current sequence memory", section 9).
     """
     if prefix_frames < 0:
         raise ValueError(f"a prefix cannot have {prefix_frames} frames")

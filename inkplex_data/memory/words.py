@@ -1,10 +1,10 @@
 """Whitespace-delimited words of the token bytes, and when each is complete.
 
-Rules: seeds/000, "Current sequence memory", section 4, "Causal lexical feature". The bytes of one call's
+Rules: seeds/000, "Current sequence memory", section 4, "Causal lexical feature". The bytes of one request's
 computed tokens, in position order, split at whitespace bytes (09–0D and 20). A special token is a
 boundary and lends no bytes; a media placeholder carries no bytes and separates nothing. A word is
 complete once its *completer* has arrived: the token that holds the whitespace after it, or the special
-token after it, or else the last token of its call.
+token after it, or else the last token of its request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from inkplex_data.memory.token_order import in_layout_order
+from inkplex_data.memory.tables import NEVER_US, WHOLE
+from inkplex_data.memory.token_order import arrival_rank, in_layout_order
 
 _WHITESPACE = np.zeros(256, bool)
 _WHITESPACE[[0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20]] = True
@@ -31,8 +32,8 @@ class Words:
 
     tokens: int
     """N, the number of tokens."""
-    call: NDArray[np.int32]
-    """[W] call of each word."""
+    request: NDArray[np.int32]
+    """[W] number of the request that computed each word."""
     first: NDArray[np.int32]
     """[W] row of the token that holds the word's first byte."""
     completer: NDArray[np.int32]
@@ -51,15 +52,11 @@ class Words:
     """[S] end byte within the word, exclusive."""
 
     def __len__(self) -> int:
-        return len(self.call)
+        return len(self.request)
 
     def bytes_of(self, word: int) -> bytes:
         """The word as the tokens spell it; not always UTF-8."""
         return self.pool[self.offsets[word] : self.offsets[word + 1]]
-
-    def text(self, word: int) -> str:
-        """The word as text, with U+FFFD where its bytes are not UTF-8."""
-        return self.bytes_of(word).decode("utf-8", "replace")
 
     def word_of_row(self) -> NDArray[np.int32]:
         """[N] the first word that each token touches, −1 where it touches none."""
@@ -68,45 +65,24 @@ class Words:
         first[self.span_row[::-1]] = self.span_word[::-1]
         return first
 
-    def frame(self) -> pl.DataFrame:
-        """One line per word: word, call, bytes, text, first_row, completer_row."""
-        return pl.DataFrame(
-            {
-                "word": np.arange(len(self), dtype=np.int32),
-                "call": self.call,
-                "bytes": pl.Series([self.bytes_of(word) for word in range(len(self))], dtype=pl.Binary),
-                "text": pl.Series([self.text(word) for word in range(len(self))], dtype=pl.String),
-                "first_row": self.first,
-                "completer_row": self.completer,
-            }
-        )
+    def whole_limits(self, tokens: pl.DataFrame) -> pl.DataFrame:
+        """When each token is whole, `memory.tables.WHOLE`: one line per token, in layout order.
 
-    def spans(self) -> pl.DataFrame:
-        """One line per token and word it touches: word, row, start, end (bytes within the word)."""
-        return pl.DataFrame(
-            {
-                "word": self.span_word,
-                "row": self.span_row,
-                "start": self.span_start,
-                "end": self.span_end,
-            }
-        )
+        A token is whole from `complete_us` on, the session time at which every word that it touches is
+        complete, while the token of rank `oldest_rank`, the oldest first token of those words, is live.
+        Neither depends on a call's clock or on the window, so one table serves every call of a recording.
 
-    def whole_limits(
-        self, arrival_us: NDArray[np.int64], rank: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """What makes a token whole: (rows, complete_us, oldest_rank), one entry per token touching a word.
-
-        A row is whole while the session time is at least `complete_us`, the moment at which every word
-        that it touches is complete, and the token of rank `oldest_rank`, the oldest first token of
-        those words, is live. `arrival_us` int64 [N] and `rank` int64 [N] are in layout order.
+        `tokens`: the table that the words were assembled from, in any order.
         """
-        if not len(self.span_row):
-            return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
+        arrival_us = in_layout_order(tokens)["arrival_us"].to_numpy().astype(np.int64)
+        complete_us = np.full(self.tokens, NEVER_US, np.int64)
+        oldest_rank = np.full(self.tokens, -1, np.int64)
         at = np.flatnonzero(np.diff(self.span_row, prepend=-1))
-        complete_us = np.maximum.reduceat(arrival_us[self.completer[self.span_word]], at)
-        oldest_rank = np.minimum.reduceat(rank[self.first[self.span_word]], at)
-        return self.span_row[at], complete_us, oldest_rank
+        if len(at):
+            row, rank = self.span_row[at], arrival_rank(arrival_us)
+            complete_us[row] = np.maximum.reduceat(arrival_us[self.completer[self.span_word]], at)
+            oldest_rank[row] = np.minimum.reduceat(rank[self.first[self.span_word]], at)
+        return pl.DataFrame({"complete_us": complete_us, "oldest_rank": oldest_rank}, schema=WHOLE)
 
 
 def assemble_words(tokens: pl.DataFrame) -> Words:
@@ -114,10 +90,17 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
 
     A `media` column, where present, marks placeholders, whose bytes are ignored.
     Raises ValueError for a missing column and RecordingError for a place that two tokens claim.
+
+    The first token of three begins a word that the space in the third completes:
+
+    >>> spelled = {"bytes": [b"bill", b"ing", b" is"], "special": False, "arrival_us": [0, 0, 90_000]}
+    >>> words = assemble_words(pl.DataFrame({"call": 0, "position": range(3)} | spelled))
+    >>> [words.bytes_of(0), words.bytes_of(1)], words.first.tolist(), words.completer.tolist()
+    ([b'billing', b'is'], [0, 2], [2, 2])
     """
     tokens = in_layout_order(tokens)
     count = len(tokens)
-    call = tokens["call"].to_numpy().astype(np.int32)
+    request = tokens["call"].to_numpy().astype(np.int32)
     special = tokens["special"].fill_null(False).to_numpy()
     silent = special
     if "media" in tokens.columns:
@@ -132,8 +115,8 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
     row = np.repeat(np.arange(count, dtype=np.int32), lengths)
 
     blank = _WHITESPACE[data]
-    # Bytes i−1 and i are apart when a special token or the border of a call lies between their tokens.
-    barriers = np.cumsum(special) + np.cumsum(np.diff(call, prepend=call[:1]) != 0)
+    # Bytes i−1 and i are apart when a special token or the border of a request lies between their tokens.
+    barriers = np.cumsum(special) + np.cumsum(np.diff(request, prepend=request[:1]) != 0)
     apart = np.diff(barriers[row], prepend=-1) != 0
     after_blank = np.concatenate([[True], blank[:-1]]) if len(data) else blank
     starts = ~blank & (after_blank | apart)
@@ -151,9 +134,9 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
     span_end = np.append(edges[1:], len(kept)) - offsets[span_word]
     return Words(
         tokens=count,
-        call=call[first],
+        request=request[first],
         first=first,
-        completer=_completers(call, special, row, blank, last_byte),
+        completer=_completers(request, special, row, blank, last_byte),
         offsets=offsets,
         pool=data[kept].tobytes(),
         span_word=span_word,
@@ -164,14 +147,14 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
 
 
 def _completers(
-    call: NDArray[np.int32],
+    request: NDArray[np.int32],
     special: NDArray[np.bool_],
     row: NDArray[np.int32],
     blank: NDArray[np.bool_],
     last_byte: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """[W] the earliest of: the next whitespace's token, the next special token, the call's last token."""
-    count = len(call)
+    """[W] the earliest of: the next whitespace's token, the next special token, the request's last token."""
+    count = len(request)
     last_row = row[last_byte]
     never = np.int64(count)
     blank_after = np.append(blank, False)[last_byte + 1]
@@ -179,5 +162,5 @@ def _completers(
     by_blank = np.where(blank_after, next_row, never)
     specials = np.append(np.flatnonzero(special), never)
     by_special = specials[np.searchsorted(specials, last_row, side="right").clip(max=len(specials) - 1)]
-    by_end = np.searchsorted(call, call[last_row], side="right") - 1
+    by_end = np.searchsorted(request, request[last_row], side="right") - 1
     return np.minimum(np.minimum(by_blank, by_special), by_end).astype(np.int32)

@@ -13,36 +13,22 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from inkplex_data.errors import StoreError
+from inkplex_data.pipeline.stamp import file_stamp
 
-LEDGER = ".build"
-
-
-def stamp(*parts: Any) -> str:
-    """sha256 over the canonical JSON of `parts`."""
-    return hashlib.sha256(
-        json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str).encode()
-    ).hexdigest()
+LEDGER: Final = ".build"
 
 
-def file_stamp(path: Path | None) -> list[Any] | None:
-    """Identity of a file that a rerun can afford to check: size and modification time in nanoseconds."""
-    if path is None:
-        return None
-    try:
-        stat = path.stat()
-    except OSError:
-        return [str(path), None]
-    return [str(path), stat.st_size, stat.st_mtime_ns]
+@dataclass
+class OpenResult:
+    """A result in the making. `files`: identities of files that only the work itself found, checked by `done`."""
 
-
-def file_sha256(path: Path) -> str:
-    """Digest of a file's bytes, read in blocks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    folder: Path
+    files: list[Any] = field(default_factory=list)
 
 
 class Ledger:
@@ -54,25 +40,29 @@ class Ledger:
     def folder(self, kind: str, key: str) -> Path:
         return self.root / kind / hashlib.sha256(key.encode()).hexdigest()[:32]
 
-    def done(self, kind: str, key: str, stamp_: str) -> Path | None:
-        """The result's folder when it is there with this stamp."""
+    def done(self, kind: str, key: str, stamp: str) -> Path | None:
+        """The result's folder when it is there with this stamp, and the files that it names are as they were."""
         folder = self.folder(kind, key)
         try:
             found = json.loads((folder / "stamp.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            same = found["stamp"] == stamp and found["key"] == key
+            fresh = all(file_stamp(Path(file[0])) == file for file in found["files"])
+        except (OSError, ValueError, TypeError, LookupError):
             return None
-        return folder if found == {"stamp": stamp_, "key": key} else None
+        return folder if same and fresh else None
 
     @contextmanager
-    def result(self, kind: str, key: str, stamp_: str) -> Iterator[Path]:
+    def result(self, kind: str, key: str, stamp: str) -> Iterator[OpenResult]:
         """A folder to fill; it becomes the result when the block ends without an error."""
         final = self.folder(kind, key)
         working = final.with_name(f"{final.name}.{os.getpid()}.tmp")
         shutil.rmtree(working, ignore_errors=True)
         working.mkdir(parents=True)
+        result = OpenResult(working)
         try:
-            yield working
-            (working / "stamp.json").write_text(json.dumps({"stamp": stamp_, "key": key}), encoding="utf-8")
+            yield result
+            body = {"stamp": stamp, "key": key, "files": result.files}
+            (working / "stamp.json").write_text(json.dumps(body), encoding="utf-8")
             shutil.rmtree(final, ignore_errors=True)
             working.rename(final)
         except BaseException:

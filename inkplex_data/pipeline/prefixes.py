@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -12,54 +13,47 @@ from inkplex_data.audio.loudness import normalise_lufs
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, us_to_samples
 from inkplex_data.config.recipe import Recipe
-from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.prepare import ready_call
-from inkplex_data.pipeline.ledger import Ledger, stamp
+from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
 from inkplex_data.pipeline.planning.sharding import PrefixPlan
+from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.speech.prefix import Prefix, build_prefix, codec_is_released, wrap_role
+from inkplex_data.store.frame_streams import stored_in
 
-VERSION = 1
-KIND = "prefixes"
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixJob(Job):
+    """One prefix to encode. Its voice is cut from the call `source`, or is the file `voice_file`."""
+
+    plan: PrefixPlan
+    source: CallInput | None
+    voice_file: Path | None
+
+    @property
+    def key(self) -> str:
+        return self.plan.prefix_id
 
 
 @dataclass(frozen=True)
-class PrefixJob:
-    """One prefix to encode. `source` is the call that lends its voice, if the plan names one."""
+class EncodedPrefix:
+    """The streams of one prefix of P frames, [P] or [P, width], and how many of them hold voice and role pieces."""
 
-    plan: PrefixPlan
-    source: CallEntry | None
-    recipe: Recipe
-    store_root: Path
-
-    def stamp(self) -> str:
-        return stamp(VERSION, self.plan.prefix_id, self.recipe.digest())
+    streams: dict[str, np.ndarray]
+    voice_frames: int
+    role_pieces: int
 
 
-def encode_prefix(job: PrefixJob) -> tuple[int, int]:
-    """Encode one prefix into the ledger; returns its voice frames and role pieces.
+def encode_prefix(job: PrefixJob, folder: Path) -> EncodedPrefix:
+    """Encode one prefix.
 
     Raises CallRefused for a prefix that fills the model's context, UsageError for a voice without sound.
     """
-    ledger = Ledger(job.store_root)
-    if ledger.done(KIND, job.plan.prefix_id, job.stamp()) is None:
-        prefix = make_prefix(job)
-        with ledger.result(KIND, job.plan.prefix_id, job.stamp()) as folder:
-            for name in ("codes", "text", "role"):
-                np.save(folder / f"{name}.npy", getattr(prefix, name), allow_pickle=False)
-            np.save(
-                folder / "layout.npy",
-                np.array([prefix.layout.voice_frames, len(prefix.layout.role_pieces)]),
-                allow_pickle=False,
-            )
-    layout = np.load(ledger.folder(KIND, job.plan.prefix_id) / "layout.npy", allow_pickle=False)
-    return int(layout[0]), int(layout[1])
-
-
-def read_encoded(job: PrefixJob) -> dict[str, np.ndarray]:
-    """codes uint16 [P, 16], text int32 [P], role uint8 [P] as `encode_prefix` left them."""
-    folder = Ledger(job.store_root).folder(KIND, job.plan.prefix_id)
-    return {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("codes", "text", "role")}
+    prefix = make_prefix(job)
+    return EncodedPrefix(
+        {stream.name: getattr(prefix, stream.name) for stream in stored_in("prefixes")},
+        prefix.layout.voice_frames,
+        len(prefix.layout.role_pieces),
+    )
 
 
 def make_prefix(job: PrefixJob) -> Prefix:
@@ -80,14 +74,14 @@ def make_prefix(job: PrefixJob) -> Prefix:
 def _voice_samples(job: PrefixJob) -> np.ndarray:
     voice = job.plan.voice
     assert voice is not None
-    if voice.path is not None:
-        given = open_audio(Path(voice.path))
+    if job.voice_file is not None:
+        given = open_audio(job.voice_file)
         mono = np.concatenate([block.mean(axis=0) for block in given.blocks()])
         return resample(mono, given.sample_rate_hz)[: _limit_samples(job.recipe)]
     assert job.source is not None
     first, last = us_to_samples(voice.start_us), us_to_samples(voice.end_us)
     kept, at = [], 0
-    for chunk in ready_call(job.source, job.recipe, job.store_root).audio.stream("agent"):
+    for chunk in prepare_call(job.source, job.build).audio.stream("agent"):
         kept.append(chunk[max(first - at, 0) : max(last - at, 0)])
         at += len(chunk)
         if at >= last:
@@ -98,3 +92,15 @@ def _voice_samples(job: PrefixJob) -> np.ndarray:
 def _limit_samples(recipe: Recipe) -> int:
     assert recipe.prefix is not None
     return int(recipe.prefix.voice_max_s * SAMPLE_RATE_HZ) // FRAME_SAMPLES * FRAME_SAMPLES
+
+
+PREFIX: Final = Stage(
+    name="prefixes",
+    version=2,
+    result=EncodedPrefix,
+    run=encode_prefix,
+    recipe=(*PREPARE_KEYS, "codec.id", "prefix.voice_max_s", "text.tokenizer"),
+    after=PREPARING,
+    unit="prefixes",
+    needs_device=True,
+)

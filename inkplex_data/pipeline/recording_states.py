@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from inkplex_data.memory.capture.imported_states import StatesFile
 from inkplex_data.memory.capture.state_source import ImportedStates, StateSource
-from inkplex_data.pipeline.ledger import file_stamp
 from inkplex_data.store.arrays.states_write import StatesReader, StatesWriter
 
 FOLDER = "states"
@@ -37,13 +36,6 @@ class FoundStates:
     identity: dict[str, Any] | None = None
     sha256: str | None = None
     files: list[dict[str, Any]] = field(default_factory=list)
-
-    def unchanged(self) -> bool:
-        """Whether the files of imported states are still those that were checked."""
-        return all(
-            file_stamp(Path(file["path"])) == [file["path"], file["size"], file["modified_ns"]]
-            for file in self.files
-        )
 
 
 def save_states(folder: Path, source: StateSource | None) -> FoundStates:

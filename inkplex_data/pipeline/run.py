@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,20 @@ from inkplex_data.corpus.swap import with_swapped
 from inkplex_data.errors import CorpusError
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import noise_files
-from inkplex_data.pipeline.calls.build_call import CallJob, build_call
-from inkplex_data.pipeline.calls.scan_call import Scan, ScanJob, scan_call
+from inkplex_data.pipeline.calls.build_call import CALL, CallJob
+from inkplex_data.pipeline.calls.prepare import CallInput
+from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.execute import Executor, make_executor
 from inkplex_data.pipeline.ledger import Ledger
 from inkplex_data.pipeline.outcome import Refusals, Summary, summarise
 from inkplex_data.pipeline.planning.build_plan import BuildPlan, make_plan
+from inkplex_data.pipeline.prefixes import PREFIX
 from inkplex_data.pipeline.progress import Reporter, SilentReporter
-from inkplex_data.pipeline.recordings import FoundRecording, RecordingJob, read_one
-from inkplex_data.pipeline.shards import write_call_shard, write_prefixes, write_recordings
-from inkplex_data.pipeline.target import Target, members_stamp, open_target, refuse_foreign
+from inkplex_data.pipeline.recipe_keys import recipe_files
+from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
+from inkplex_data.pipeline.shards import calls_stamp, write_call_shard, write_prefixes, write_recordings
+from inkplex_data.pipeline.stage import Build, J, Stage, Unit, run_stage
+from inkplex_data.pipeline.target import Target, open_target, refuse_foreign
 from inkplex_data.problems import Problem
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.snapshot import publish_snapshot
@@ -76,15 +80,9 @@ def build_store(
             refusals = Refusals(root or found.root)
             refusals.extend([*_own_names(found), *taken])
             entries = target.unpublished(listed, add=add)
-            run = _Run(
-                target=target,
-                recipe=recipe,
-                corpus_root=root or found.root,
-                executor=executor,
-                reporter=reporter,
-                refusals=refusals,
-            )
-            published = run.build(entries) if entries else []
+            build = Build(recipe, target.root, root or found.root, recipe_files(recipe))
+            run = _Run(target, build, executor, reporter, refusals)
+            published = run.build_calls(entries) if entries else []
             if target.described is None:
                 # Nothing could be built; what was refused, and why, is still worth opening.
                 target.describe(recipe, {"tools": tool_versions()}, [])
@@ -94,102 +92,89 @@ def build_store(
     return summarise(store, published, already=len(listed) - len(entries), refusals=refusals)
 
 
+@dataclass(frozen=True)
 class _Run:
     """One build's stages in their order."""
 
-    def __init__(
-        self,
-        *,
-        target: Target,
-        recipe: Recipe,
-        corpus_root: Path,
-        executor: Executor,
-        reporter: Reporter,
-        refusals: Refusals,
-    ) -> None:
-        self.target = target
-        self.recipe = recipe
-        self.corpus_root = corpus_root
-        self.executor = executor
-        self.reporter = reporter
-        self.refusals = refusals
+    target: Target
+    build: Build
+    executor: Executor
+    reporter: Reporter
+    refusals: Refusals
 
-    def build(self, entries: Sequence[CallEntry]) -> list[str]:
+    def build_calls(self, entries: Sequence[CallEntry]) -> list[str]:
         """Build and publish what can be; returns the ids of the published calls."""
+        recipe = self.build.recipe
         scans = self._scan(entries)
         recordings = self._read_recordings([entry for entry in entries if entry.call_id in scans])
         if not any(entry.call_id not in self.refusals for entry in entries):
             return []
-        tokenizer = tools.tokenizer(self.recipe.text.tokenizer)
-        codec = tools.codec(self.recipe.codec.id).identity
+        tokenizer = tools.tokenizer(recipe.text.tokenizer)
+        codec = tools.codec(recipe.codec.id).identity
         identities = {
             "codec": codec.as_dict(),
             "tokenizer": dataclasses.asdict(tokenizer.identity),
             "tools": tool_versions(),
             **_capture_model(recordings),
         }
-        self.target.describe(
-            self.recipe, identities, [tokenizer.piece(index) for index in range(len(tokenizer))]
-        )
+        self.target.describe(recipe, identities, [tokenizer.piece(index) for index in range(len(tokenizer))])
         plan = make_plan(
             entries,
             scans,
             recordings,
             self.target,
-            self.recipe,
+            self.build,
             refusals=self.refusals,
-            corpus_root=self.corpus_root,
             codec_sha256=codec.sha256,
         )
-        write_recordings(self.target, plan, self.recipe, self.reporter)
-        write_prefixes(self.target, plan, self.executor, self.reporter, self.refusals)
+        write_recordings(self.target, plan, recipe, self.reporter)
+        self._prefixes(plan)
         return self._calls(plan)
 
+    def _perform(
+        self, stage: Stage[J, Any], jobs: Sequence[J], calls_of: Callable[[J], Iterable[str]]
+    ) -> Iterator[Unit[J]]:
+        return run_stage(
+            stage,
+            jobs,
+            executor=self.executor,
+            reporter=self.reporter,
+            refusals=self.refusals,
+            calls_of=calls_of,
+        )
+
     def _scan(self, entries: Sequence[CallEntry]) -> dict[str, Scan]:
-        jobs = [ScanJob(entry, self.recipe, self.target.root, self.corpus_root) for entry in entries]
-        scans = {}
-        self.reporter.stage("scan", len(jobs))
-        for outcome in self.executor.map(scan_call, jobs):
-            call_id = entries[outcome.index].call_id
-            if outcome.value is not None:
-                scans[call_id] = outcome.value
-            else:
-                self.refusals.refuse(call_id, outcome.error)
-            self.reporter.advance("scan")
-        return scans
+        jobs = [ScanJob(build=self.build, given=CallInput.of(entry)) for entry in entries]
+        done = self._perform(SCAN, jobs, lambda job: (job.key,))
+        return {unit.job.key: unit.head for unit in done if not unit.failed}
 
     def _read_recordings(self, entries: Sequence[CallEntry]) -> dict[Path, FoundRecording]:
         naming: dict[Path, list[str]] = {}
         for entry in entries:
-            if entry.recording is not None and self.recipe.memory is not None:
+            if entry.recording is not None and self.build.recipe.memory is not None:
                 naming.setdefault(entry.recording, []).append(entry.call_id)
-        paths = list(naming)
-        found = {}
-        if paths:
-            self.reporter.stage("recordings", len(paths), unit="recordings")
-        jobs = [RecordingJob(path, self.corpus_root, self.recipe, self.target.root) for path in paths]
-        for outcome in self.executor.map(read_one, jobs):
-            path = paths[outcome.index]
-            if outcome.value is not None:
-                found[path] = outcome.value
-            else:
-                for call_id in naming[path]:
-                    self.refusals.refuse(call_id, outcome.error)
-            self.reporter.advance("recordings")
+        jobs = [RecordingJob(build=self.build, path=path) for path in naming]
+        done = self._perform(RECORDING, jobs, lambda job: naming[job.path])
+        found = {unit.job.path: unit.head for unit in done if not unit.failed}
         # In corpus order, whichever worker was first.
-        return {path: found[path] for path in paths if path in found}
+        return {path: found[path] for path in naming if path in found}
+
+    def _prefixes(self, plan: BuildPlan) -> None:
+        """Encode and publish the prefixes. Calls whose prefix cannot be made are refused with its reason."""
+        if not plan.prefixes:
+            return
+        using: dict[str, list[str]] = {}
+        for job in plan.jobs:
+            using.setdefault(job.prefix_id or "", []).append(job.entry.call_id)
+        done = self._perform(PREFIX, plan.prefixes, lambda job: using.get(job.key, ()))
+        made = {unit.job.key for unit in done if not unit.failed}
+        write_prefixes(self.target, [job for job in plan.prefixes if job.key in made])
 
     def _calls(self, plan: BuildPlan) -> list[str]:
         """Encode the calls in plan order, and write each shard as soon as its calls are done."""
         shards = _Shards(self.target, plan, self.refusals)
-        jobs = shards.open_jobs()
-        self.reporter.stage("encode", len(jobs))
-        for outcome in self.executor.map(build_call, jobs):
-            job = jobs[outcome.index]
-            if outcome.error is not None:
-                self.refusals.refuse(job.entry.call_id, outcome.error)
-            shards.finished(job)
-            self.reporter.advance("encode", audio_us=job.scan.duration_us)
+        for unit in self._perform(CALL, shards.open_jobs(), lambda job: (job.key,)):
+            shards.finished(unit.job)
         self.target.drop_beyond("calls", max(plan.shards, default=self.target.fixed["calls"] - 1))
         return shards.published
 
@@ -211,7 +196,7 @@ class _Shards:
         """The calls to build; shards that an interrupted run published already need none."""
         jobs: list[CallJob] = []
         for shard, members in self._plan.shards.items():
-            if self._target.is_published("calls", shard, members_stamp([job.stamp() for job in members])):
+            if self._target.is_published("calls", shard, calls_stamp(members)):
                 self.published += self._target.noted_members("calls", shard)
                 self._refusals.extend(self._target.noted_refusals("calls", shard))
                 continue

@@ -11,17 +11,17 @@ import polars as pl
 
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.grid import STATE_ROWS
-from inkplex_data.pipeline.calls.build_call import CallJob, read_built
+from inkplex_data.pipeline.calls.build_call import CALL, CallJob
 from inkplex_data.pipeline.calls.turn_columns import TURN_COLUMNS
-from inkplex_data.pipeline.execute import Executor
-from inkplex_data.pipeline.outcome import Refusals
 from inkplex_data.pipeline.planning.build_plan import BuildPlan
-from inkplex_data.pipeline.planning.sharding import Sized, plan_shards, recording_bytes
-from inkplex_data.pipeline.prefixes import PrefixJob, encode_prefix, read_encoded
+from inkplex_data.pipeline.planning.sharding import PrefixPlan, Sized, plan_shards, recording_bytes
+from inkplex_data.pipeline.prefixes import PREFIX, EncodedPrefix, PrefixJob
 from inkplex_data.pipeline.progress import Reporter
 from inkplex_data.pipeline.recording_states import load_states
-from inkplex_data.pipeline.recordings import FoundRecording, RecordingJob, tokens_path
-from inkplex_data.pipeline.target import Target, members_stamp
+from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, ReadRecording, RecordingJob
+from inkplex_data.pipeline.result_files import load_field
+from inkplex_data.pipeline.stamp import stamp
+from inkplex_data.pipeline.target import Target
 from inkplex_data.problems import Problem
 from inkplex_data.store.shard import CallShardWriter, PrefixShardWriter, RecordingShardWriter
 
@@ -33,6 +33,11 @@ EXTRA_COLUMNS = {
 }
 
 
+def calls_stamp(planned: Sequence[CallJob]) -> str:
+    """What a planned shard of calls is recognised by: the stamps of its members, in order."""
+    return stamp([CALL.stamp(job) for job in planned])
+
+
 def write_call_shard(
     target: Target,
     shard: int,
@@ -41,18 +46,12 @@ def write_call_shard(
     refused: Sequence[Problem],
 ) -> None:
     """Publish one shard of calls. `planned` are all its members, `built` those that succeeded, in order."""
-    target.note(
-        "calls",
-        shard,
-        members_stamp([job.stamp() for job in planned]),
-        [job.entry.call_id for job in built],
-        refused,
-    )
+    target.note("calls", shard, calls_stamp(planned), [job.entry.call_id for job in built], refused)
     if not built:
         return
     with CallShardWriter(target.root, shard, extra_columns=EXTRA_COLUMNS) as writer:
         for job in built:
-            writer.add(read_built(job))
+            writer.add(CALL.do(job))
         writer.publish()
 
 
@@ -75,7 +74,7 @@ def write_recordings(target: Target, plan: BuildPlan, recipe: Recipe, reporter: 
     reporter.stage("tokens", len(ids), unit="recordings")
     for number, keys in enumerate(shards):
         shard = first + number
-        stamp_ = members_stamp([part for key in keys for part in (jobs[key].stamp(), found[key].sha256)])
+        stamp_ = stamp([[RECORDING.stamp(jobs[key]), found[key].sha256] for key in keys])
         if not target.is_published("recordings", shard, stamp_):
             target.note("recordings", shard, stamp_, keys)
             _write_recording_shard(target.root, shard, [(jobs[key], found[key]) for key in keys], next_ix)
@@ -104,59 +103,38 @@ def _write_recording_shard(
                     "states_from": _json(recording.states.identity),
                 }
             )
-            for states in load_states(tokens_path(job).parent, recording.states):
+            folder = RECORDING.folder(job)
+            for states in load_states(folder, recording.states):
                 writer.append_states(states)
-            writer.end(pl.read_ipc(tokens_path(job)))
+            writer.end(load_field(folder, ReadRecording, "tokens"))
         writer.publish()
 
 
-def write_prefixes(
-    target: Target, plan: BuildPlan, executor: Executor, reporter: Reporter, refusals: Refusals
-) -> set[str]:
-    """Encode and publish the prefixes; returns the ids of those that could not be made.
-
-    The calls that use such a prefix are refused with its reason.
-    """
-    failed: set[str] = set()
-    if not plan.prefixes:
-        return failed
-    reporter.stage("prefixes", len(plan.prefixes), unit="prefixes")
-    made: dict[int, tuple[int, int]] = {}
-    for outcome in executor.map(encode_prefix, plan.prefixes):
-        job = plan.prefixes[outcome.index]
-        if outcome.value is not None:
-            made[outcome.index] = outcome.value
-        else:
-            failed.add(job.plan.prefix_id)
-            for call in plan.jobs:
-                if call.prefix_id == job.plan.prefix_id:
-                    refusals.refuse(call.entry.call_id, outcome.error)
-        reporter.advance("prefixes")
+def write_prefixes(target: Target, jobs: Sequence[PrefixJob]) -> None:
+    """Publish the prefixes that could be encoded, in plan order."""
     shard = target.fixed["prefixes"]
-    jobs = [plan.prefixes[index] for index in sorted(made)]
-    stamp_ = members_stamp([job.stamp() for job in jobs])
+    stamp_ = stamp([PREFIX.stamp(job) for job in jobs])
     if jobs and not target.is_published("prefixes", shard, stamp_):
         target.note("prefixes", shard, stamp_, [job.plan.prefix_id for job in jobs])
         with PrefixShardWriter(target.root, shard) as writer:
-            for index in sorted(made):
-                _add_prefix(writer, plan.prefixes[index], *made[index])
+            for job in jobs:
+                _add_prefix(writer, job.plan, PREFIX.do(job))
             writer.publish()
     target.drop_beyond("prefixes", shard if jobs else shard - 1)
-    return failed
 
 
-def _add_prefix(writer: PrefixShardWriter, job: PrefixJob, voice_frames: int, role_pieces: int) -> None:
-    voice = job.plan.voice
+def _add_prefix(writer: PrefixShardWriter, plan: PrefixPlan, prefix: EncodedPrefix) -> None:
+    voice = plan.voice
     row = {
-        "prefix_id": job.plan.prefix_id,
+        "prefix_id": plan.prefix_id,
         "voice": voice.voice if voice else None,
-        "role": job.plan.role,
+        "role": plan.role,
         "split": voice.split if voice else None,
         "voice_source": voice.describe() if voice else None,
-        "voice_frames": voice_frames,
-        "role_pieces": role_pieces,
+        "voice_frames": prefix.voice_frames,
+        "role_pieces": prefix.role_pieces,
     }
-    writer.add(row, **read_encoded(job))
+    writer.add(row, prefix.streams)
 
 
 def _json(value: dict[str, Any] | None) -> str | None:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from inkplex_data.config.recipe import Recipe, validation_faults
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.errors import ConfigError, UsageError
-from inkplex_data.pipeline.ledger import LEDGER, Ledger, stamp
+from inkplex_data.pipeline.ledger import LEDGER, Ledger
 from inkplex_data.problems import Problem
 from inkplex_data.store.describe import (
     configuration_digest,
@@ -233,11 +233,6 @@ def _tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         store.recordings().collect(),
         store.prefixes().collect(),
     )
-
-
-def members_stamp(stamps: Sequence[str]) -> str:
-    """What a planned shard is recognised by: the stamps of all its members, in order."""
-    return stamp(list(stamps))
 
 
 def _same_recipe(root: Path, described: Mapping[str, Any], recipe: Recipe) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -11,12 +12,12 @@ import polars as pl
 
 from inkplex_data.clock import FRAME_US
 from inkplex_data.errors import UsageError
-from inkplex_data.grid import CODEBOOKS
 from inkplex_data.libraries import require
 from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.format import PROBLEMS, WORDS, ShardKind
+from inkplex_data.store.frame_streams import FrameStream, OnFrames
 from inkplex_data.store.tables import Schema, TableReader
 
 if TYPE_CHECKING:
@@ -36,37 +37,39 @@ class Source(Protocol):
     def states(self, shard: int) -> StatesReader: ...
     def call_row(self, call_id: str) -> dict[str, Any]: ...
     def recording_row(self, recording_id: str) -> dict[str, Any]: ...
-    def prefix(self, voice: str | None, role: str | None, *, split: str | None = None) -> Prefix: ...
-    def prefix_by_id(self, prefix_id: str) -> Prefix: ...
+    def prefix(self, voice: str | None, role: str | None, *, split: str | None = None) -> StoredPrefix: ...
+    def prefix_by_id(self, prefix_id: str) -> StoredPrefix: ...
     def problems_of(self, call_id: str) -> pl.DataFrame: ...
     def call(self, call_id: str) -> Call: ...
 
 
 @dataclass(frozen=True)
-class Prefix:
-    """A stored prefix: codes uint16 [16, P], text int32 [P], role uint8 [P]; `row` as in the table."""
+class StoredPrefix(OnFrames):
+    """A prefix of P frames as the store has it: its row of the prefixes table and its stored streams, [P, …]."""
 
     row: dict[str, Any]
-    codes: np.ndarray
-    text: np.ndarray
-    role: np.ndarray
+    stored: Mapping[str, np.ndarray]
 
     @property
     def frames(self) -> int:
-        return len(self.text)
+        """P."""
+        return len(next(iter(self.stored.values()), ()))
+
+    def _read_stream(self, stream: FrameStream) -> np.ndarray:
+        stored = self.stored.get(stream.name)
+        return np.ascontiguousarray(stream.unknown(self.frames).T if stored is None else stored.T)
 
     @classmethod
-    def none(cls) -> Prefix:
+    def none(cls) -> StoredPrefix:
         """The prefix of a call that has none."""
-        return cls({}, np.empty((2 * CODEBOOKS, 0), np.uint16), np.empty(0, np.int32), np.empty(0, np.uint8))
+        return cls({}, {})
 
 
-class Call:
-    """One call, recording-relative: frame 0 is the recording's first. Parts are read on first use.
+class Call(OnFrames):
+    """One call, call-relative: frame 0 is the first of its audio. Parts are read on first use.
 
     `row` is the call's line of the calls table; `memory_of` another call whose memory this one reads instead of
-    its own. Every part raises StoreCorruptError where stored bytes
-    are damaged or missing.
+    its own. Every part raises StoreCorruptError where stored bytes are damaged or missing.
     """
 
     def __init__(self, source: Source, row: dict[str, Any], *, memory_of: Call | None = None) -> None:
@@ -83,7 +86,7 @@ class Call:
 
     @property
     def frames(self) -> int:
-        """F, frames of the recording."""
+        """F, frames of the call's audio."""
         return int(self.row["frames"])
 
     @property
@@ -101,31 +104,6 @@ class Call:
         """Session time of frame 0."""
         row = self.row if self.memory_of is None else self.memory_of.row
         return row["recording_starts_at_us"]
-
-    @cached_property
-    def codes(self) -> np.ndarray:
-        """uint16 [16, F]: agent q0–7, caller q0–7."""
-        return np.ascontiguousarray(self._array("codes").T)
-
-    @cached_property
-    def text(self) -> np.ndarray:
-        """int32 [F]: the agent's text stream."""
-        return self._array("text")
-
-    @cached_property
-    def role(self) -> np.ndarray:
-        """uint8 [F]: what each text id is (`grid.TAG_*`)."""
-        return self._array("role")
-
-    @cached_property
-    def mask(self) -> np.ndarray:
-        """uint8 [F]: bits of the modalities that may carry loss (`format.MASK_*`)."""
-        return self._array("mask")
-
-    @cached_property
-    def level(self) -> np.ndarray:
-        """int8 [F, 2]: RMS level of agent and caller in dBFS, for timelines."""
-        return self._array("level")
 
     @cached_property
     def words(self) -> pl.DataFrame:
@@ -188,7 +166,7 @@ class Call:
         """
         own_id = self.row["prefix_id"]
         if voice == OWN and role == OWN:
-            prefix = Prefix.none() if own_id is None else self._source.prefix_by_id(own_id)
+            prefix = StoredPrefix.none() if own_id is None else self._source.prefix_by_id(own_id)
             return ComposedCall(self, prefix)
         own = {} if own_id is None else self._source.prefix_by_id(own_id).row
         voice = own.get("voice") if voice == OWN else voice
@@ -210,9 +188,10 @@ class Call:
             raise UsageError(f"call {partner_id!r}, the partner of {self.call_id!r}, has no recording")
         return Call(self._source, self.row, memory_of=partner)
 
-    def _array(self, name: str) -> np.ndarray:
+    def _read_stream(self, stream: FrameStream) -> np.ndarray:
         first = self.row["frame_offset"]
-        return self._source.array("calls", self.row["shard"], name).read(first, first + self.frames)
+        stored = self._source.array("calls", self.row["shard"], stream.name)
+        return np.ascontiguousarray(stored.read(first, first + self.frames).T)
 
     def _rows(self, table: str, offset: str, schema: Schema) -> pl.DataFrame:
         columns = [name for name in schema if name != "call_ix"]
@@ -221,11 +200,15 @@ class Call:
 
 
 @dataclass(frozen=True)
-class ComposedCall:
-    """A call after P prefix frames: what a model is trained on. Delays are not applied here."""
+class ComposedCall(OnFrames):
+    """A call after P prefix frames: what a model is trained on. Delays are not applied here.
+
+    With two prefix frames p and three of a call c, `text` is p p c c c, `mask` is 0 0 c c c (a prefix carries no loss),
+    and a version of steps [1, 3) is visible at [3, 5), one of [0, 3) at [0, 5): a prefix reads what frame 0 reads.
+    """
 
     call: Call
-    prefix: Prefix
+    prefix: StoredPrefix
 
     @property
     def prefix_frames(self) -> int:
@@ -236,26 +219,6 @@ class ComposedCall:
     def frames(self) -> int:
         """P + F."""
         return self.prefix.frames + self.call.frames
-
-    @cached_property
-    def codes(self) -> np.ndarray:
-        """uint16 [16, P + F]."""
-        return np.concatenate([self.prefix.codes, self.call.codes], axis=1)
-
-    @cached_property
-    def text(self) -> np.ndarray:
-        """int32 [P + F]."""
-        return np.concatenate([self.prefix.text, self.call.text])
-
-    @cached_property
-    def role(self) -> np.ndarray:
-        """uint8 [P + F]."""
-        return np.concatenate([self.prefix.role, self.call.role])
-
-    @cached_property
-    def mask(self) -> np.ndarray:
-        """uint8 [P + F], zero over the prefix, which carries no loss."""
-        return np.concatenate([np.zeros(self.prefix.frames, np.uint8), self.call.mask])
 
     @cached_property
     def versions(self) -> pl.DataFrame:
@@ -291,3 +254,6 @@ class ComposedCall:
     def states_u16(self) -> np.ndarray | None:
         """As `Call.states_u16`."""
         return self.call.states_u16
+
+    def _read_stream(self, stream: FrameStream) -> np.ndarray:
+        return np.concatenate([self.prefix.stream(stream.name), self.call.stream(stream.name)], axis=-1)

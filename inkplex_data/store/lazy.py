@@ -14,11 +14,13 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from inkplex_data.clock import FRAME_US, US_PER_S
-from inkplex_data.grid import CODEBOOKS, EPAD, PAD
+from inkplex_data.grid import EPAD, PAD
 from inkplex_data.memory.tables import TOKENS, VERSIONS
+from inkplex_data.store import frame_streams
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.catalog import Catalog, IndexTable
 from inkplex_data.store.format import WORDS, ShardKind
+from inkplex_data.store.frame_streams import Column, FrameStream
 from inkplex_data.store.pushdown import decidable, needed_columns, row_batches
 from inkplex_data.store.tables import Schema, TableReader
 
@@ -27,29 +29,22 @@ Batches = Iterator[pl.DataFrame]
 ROWS_PER_BATCH: Final = 65_536
 FRAMES_PER_BATCH: Final = 32_768
 
-_CODES = pl.Array(pl.UInt16(), CODEBOOKS)
-FRAMES: Final[Schema] = {
-    "call_id": pl.String(),
-    "frame": pl.Int32(),
-    "time_s": pl.Float64(),
-    "role": pl.UInt8(),
-    "text_id": pl.Int32(),
-    "piece": pl.String(),
-    "agent": _CODES,
-    "caller": _CODES,
-    "mask": pl.UInt8(),
-}
-"""`piece` is null where there is none: PAD, EPAD, no-input, and stores that keep no pieces."""
+_GRID: Final[Schema] = {"call_id": pl.String(), "frame": pl.Int32(), "time_s": pl.Float64()}
+"""Columns of `frames` that need no array."""
 
-ARRAYS_OF: Final = {
-    "role": "role",
-    "text_id": "text",
-    "piece": "text",
-    "agent": "codes",
-    "caller": "codes",
-    "mask": "mask",
-}
-"""The array that each column of `frames` is made of; the other columns need none."""
+
+def frame_schema() -> dict[str, pl.DataType]:
+    """Columns of `frames()`: call, frame and time, then those of `frame_streams.STREAMS`.
+
+    `piece` is null where there is none: PAD, EPAD, no-input, and stores that keep no pieces.
+    """
+    made = {name: _column(column, stream.unknown(0)) for name, (stream, column) in _shown().items()}
+    return {**_GRID, **{name: series.dtype for name, series in made.items()}}
+
+
+def _shown() -> dict[str, tuple[FrameStream, Column]]:
+    """The stream that each column of `frames` is made of."""
+    return {column.name: (stream, column) for stream in frame_streams.STREAMS for column in stream.columns}
 
 
 class Shards(Protocol):
@@ -113,7 +108,8 @@ def _scan_rows(
 
 
 def scan_frames(store: Shards) -> pl.LazyFrame:
-    """Every frame of every call: `FRAMES`."""
+    """Every frame of every call: `frame_schema()`."""
+    shown = _shown()
 
     def read(columns: list[str], predicate: pl.Expr | None) -> Batches:
         owners = _select(store.owners("calls"), predicate, {"call_id"}).filter(pl.col("frames") > 0)
@@ -130,12 +126,12 @@ def scan_frames(store: Shards) -> pl.LazyFrame:
             begin = offsets[first] + start
             parts = {
                 name: store.array("calls", shards[first], name).read(begin, begin + stop - start)
-                for name in dict.fromkeys(ARRAYS_OF[c] for c in columns if c in ARRAYS_OF)
+                for name in dict.fromkeys(shown[c][0].name for c in columns if c in shown)
             }
-            made = [_column(name, parts, store) for name in columns if name in ARRAYS_OF]
+            made = [_column(shown[c][1], parts[shown[c][0].name], store) for c in columns if c in shown]
             yield grid.slice(start, stop - start).with_columns(made).select(columns or "frame")
 
-    return _source(FRAMES, read)
+    return _source(frame_schema(), read)
 
 
 def _source(schema: Schema, read: Callable[[list[str], pl.Expr | None], Batches]) -> pl.LazyFrame:
@@ -181,18 +177,18 @@ def _grid(owners: pl.DataFrame, counts: Sequence[int], first: int, last: int) ->
     )
 
 
-def _column(name: str, parts: dict[str, np.ndarray[Any, Any]], store: Shards) -> pl.Series:
-    values = parts[ARRAYS_OF[name]]
-    if name in {"agent", "caller"}:
-        first = 0 if name == "agent" else CODEBOOKS
-        codes = np.ascontiguousarray(values[:, first : first + CODEBOOKS])
-        return pl.Series(name, codes, dtype=_CODES)
-    if name == "piece":
-        pieces = store.pieces()
+def _column(column: Column, values: np.ndarray[Any, Any], store: Shards | None = None) -> pl.Series:
+    """A column from a stream's stored frames, [n] or [n, width]. `store` is whose pieces ids are spelled in."""
+    if column.spelled:
+        pieces = None if store is None else store.pieces()
         if pieces is None:
-            return pl.Series(name, [None], pl.String()).new_from_index(0, len(values))
+            return pl.Series(column.name, [None], pl.String()).new_from_index(0, len(values))
         ids = pl.Series(values)
         # Also ids that this tokenizer does not have: the frame is still worth showing.
         has_piece = ~ids.is_in([PAD, EPAD]) & (ids >= 0) & (ids < len(pieces))
-        return pieces.gather(pl.select(pl.when(has_piece).then(ids)).to_series()).alias(name)
-    return pl.Series(name, values, FRAMES[name])
+        return pieces.gather(pl.select(pl.when(has_piece).then(ids)).to_series()).alias(column.name)
+    if values.ndim == 1:
+        return pl.Series(column.name, values)
+    rows = np.ascontiguousarray(values[:, column.first : column.stop])
+    # Of no frames, Polars could not tell the width.
+    return pl.Series(column.name, rows, pl.Array(pl.Series(rows[:, 0]).dtype, rows.shape[1]))

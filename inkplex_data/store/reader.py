@@ -8,15 +8,14 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Any, Final, Literal, TypeVar
 
-import numpy as np
 import polars as pl
 
 from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.grid import WINDOW
-from inkplex_data.store import lazy
+from inkplex_data.store import frame_streams, lazy
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
-from inkplex_data.store.call import Call, ComposedCall, Prefix
+from inkplex_data.store.call import Call, ComposedCall, StoredPrefix
 from inkplex_data.store.catalog import Catalog
 from inkplex_data.store.describe import read_description, read_pieces
 from inkplex_data.store.files import Files, open_files
@@ -26,11 +25,11 @@ from inkplex_data.store.publish import shard_folder
 from inkplex_data.store.snapshot import Snapshot, read_snapshot
 from inkplex_data.store.tables import TableReader
 
-__all__ = ["Call", "ComposedCall", "Prefix", "Store", "open_store"]
+__all__ = ["Call", "ComposedCall", "Store", "StoredPrefix", "open_store"]
 
 T = TypeVar("T")
 _OPEN_PARTS: Final = 512
-"""Opened parts (table footers, array metadata) kept; a shard of calls has seven."""
+"""Opened parts (table footers, array metadata) kept; a shard of calls has nine."""
 _OWNER_COLUMNS: Final = {
     "calls": (
         "call_id", "call_ix", "shard", "frame_offset", "frames", "word_offset", "words", "version_offset", "versions",
@@ -147,7 +146,7 @@ class Store:
         return lazy.scan_words(self)
 
     def versions(self) -> pl.LazyFrame:
-        """`call_id` and `memory.tables.VERSIONS`, recording-relative."""
+        """`call_id` and `memory.tables.VERSIONS`, on the frames of the call."""
         return lazy.scan_versions(self)
 
     def tokens(self) -> pl.LazyFrame:
@@ -155,10 +154,10 @@ class Store:
         return lazy.scan_tokens(self)
 
     def frames(self) -> pl.LazyFrame:
-        """`lazy.FRAMES`: one row per frame. Only the columns, calls and chunks a query needs are read."""
+        """`lazy.frame_schema()`: one row per frame. Only the columns, calls and chunks a query needs are read."""
         return lazy.scan_frames(self)
 
-    def prefix(self, voice: str | None, role: str | None, *, split: str | None = None) -> Prefix:
+    def prefix(self, voice: str | None, role: str | None, *, split: str | None = None) -> StoredPrefix:
         """The prefix of a voice and role, that of `split` where several splits have one.
 
         Raises UsageError naming the stored pairs if there is none.
@@ -177,7 +176,7 @@ class Store:
             )
         return self.prefix_by_id(found["prefix_id"][0])
 
-    def prefix_by_id(self, prefix_id: str) -> Prefix:
+    def prefix_by_id(self, prefix_id: str) -> StoredPrefix:
         """The prefix of one row of the prefixes table. Raises StoreCorruptError if it is not there."""
         return self._once(("prefix", prefix_id), lambda: self._read_prefix(prefix_id))
 
@@ -257,7 +256,7 @@ class Store:
             )
         return self.owners(kind).row(position, named=True)
 
-    def _read_prefix(self, prefix_id: str) -> Prefix:
+    def _read_prefix(self, prefix_id: str) -> StoredPrefix:
         rows = self._prefixes.filter(pl.col("prefix_id") == prefix_id)
         if not rows.height:
             raise StoreCorruptError(
@@ -265,10 +264,13 @@ class Store:
             )
         row = rows.row(0, named=True)
         first, stop = row["frame_offset"], row["frame_offset"] + row["frames"]
-        codes, text, role = (
-            self.array("prefixes", row["shard"], name).read(first, stop) for name in ("codes", "text", "role")
+        return StoredPrefix(
+            row,
+            {
+                stream.name: self.array("prefixes", row["shard"], stream.name).read(first, stop)
+                for stream in frame_streams.stored_in("prefixes")
+            },
         )
-        return Prefix(row, np.ascontiguousarray(codes.T), text, role)
 
     def _once(self, key: Hashable, make: Callable[[], T]) -> T:
         """`make()`, kept; the oldest part goes when there are too many."""

@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.errors import UsageError
-from inkplex_data.grid import CODEBOOKS, LEVEL_FLOOR_DB
 from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.problems import Problem
+from inkplex_data.store import frame_streams
 from inkplex_data.store.arrays.frame_arrays import FrameArraysWriter, write_group
 from inkplex_data.store.arrays.states_write import StatesWriter
 from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
@@ -34,13 +34,6 @@ LOADED_TABLES = frozenset({"versions", "tokens"})
 """Tables that every training step reads: LZ4 takes half of zstd's time there, and their bytes are a thousandth
 of the states'."""
 
-PREFIX_ARRAYS = {
-    "codes": ("uint16", (2 * CODEBOOKS,)),
-    "text": ("int32", ()),
-    "role": ("uint8", ()),
-}
-CALL_ARRAYS = {**PREFIX_ARRAYS, "mask": ("uint8", ()), "level": ("int8", (2,))}
-
 
 def empty(schema: Schema) -> pl.DataFrame:
     """A table of `schema` without rows."""
@@ -53,20 +46,21 @@ class CallPart:
 
     `row`: the columns of `format.CALLS` that the builder knows, and any more of its own; `call_id`,
     `split` and `family` are required; `shard`, offsets and counts are filled in here, and `call_ix`
-    where it is absent. `codes` uint16 [F, 16]; `text` int32 [F]; `role`, `mask` uint8 [F]; `level` int8 [F, 2],
-    dBFS of agent and caller, `grid.LEVEL_FLOOR_DB` throughout where it is not known. `words` and
-    `versions` follow `format.WORDS` and `memory.tables.VERSIONS`; their `call_ix` is filled in.
+    where it is absent. `streams` has every stream of `frame_streams.STREAMS`, [F] or [F, width]; optional ones may
+    be left out. `words` and `versions` follow `format.WORDS` and `memory.tables.VERSIONS`; their `call_ix` is
+    filled in.
     """
 
     row: dict[str, Any]
-    codes: np.ndarray
-    text: np.ndarray
-    role: np.ndarray
-    mask: np.ndarray
-    level: np.ndarray | None = None
+    streams: Mapping[str, np.ndarray]
     words: pl.DataFrame = field(default_factory=lambda: empty(WORDS))
     versions: pl.DataFrame = field(default_factory=lambda: empty(VERSIONS))
     problems: Sequence[Problem] = ()
+
+    @property
+    def frames(self) -> int:
+        """F, of the first stream."""
+        return len(next(iter(self.streams.values()), ()))
 
 
 class _ShardWriter:
@@ -129,7 +123,7 @@ class CallShardWriter(_ShardWriter):
         """
         super().__init__(root, shard)
         self._schema = {**CALLS, **(extra_columns or {})}
-        self._arrays = FrameArraysWriter(self._folder / "arrays.zarr", CALL_ARRAYS)
+        self._arrays = FrameArraysWriter(self._folder / "arrays.zarr", frame_streams.array_layout("calls"))
         self._words = self._table("words", WORDS)
         self._versions = self._table("versions", VERSIONS)
         self._problems: list[Problem] = []
@@ -147,9 +141,9 @@ class CallShardWriter(_ShardWriter):
             raise UsageError(f"a call cannot be stored without {', '.join(absent)}", where=call_id or None)
         if call_id in self._ids:
             raise UsageError(f"call {call_id!r} is in this shard already")
-        frames = len(part.codes)
+        frames = part.frames
         if part.row.get("frames", frames) != frames:
-            raise UsageError(f"call {call_id!r} has {frames} frames of codes, not {part.row['frames']}")
+            raise UsageError(f"call {call_id!r} has {frames} frames, not {part.row['frames']}")
         row = {name: part.row.get(name) for name in self._schema} | part.row
         if row["call_ix"] is None:
             row["call_ix"] = self.shard * CALLS_PER_SHARD_MAX + len(self._rows)
@@ -167,8 +161,8 @@ class CallShardWriter(_ShardWriter):
         call_ix = pl.lit(index_row["call_ix"].item(), pl.Int64).alias("call_ix")
         words = fit(part.words.with_columns(call_ix), WORDS, what="words")
         versions = fit(part.versions.with_columns(call_ix), VERSIONS, what="versions")
-        level = part.level if part.level is not None else np.full((frames, 2), LEVEL_FLOOR_DB, np.int8)
-        self._arrays.append(codes=part.codes, text=part.text, role=part.role, mask=part.mask, level=level)
+        unknown = {s.name: s.unknown(frames) for s in frame_streams.STREAMS if s.optional}
+        self._arrays.append(**{**unknown, **part.streams})
         self._words.write(words)
         self._versions.write(versions)
         self._problems.extend(part.problems)
@@ -288,18 +282,22 @@ class PrefixShardWriter(_ShardWriter):
     def __init__(self, root: str | os.PathLike[str], shard: int) -> None:
         """Raises StoreError if the shard is published already."""
         super().__init__(root, shard)
-        self._arrays = FrameArraysWriter(self._folder / "arrays.zarr", PREFIX_ARRAYS)
+        self._arrays = FrameArraysWriter(self._folder / "arrays.zarr", frame_streams.array_layout("prefixes"))
         self._ids: set[str] = set()
 
-    def add(self, row: Mapping[str, Any], codes: np.ndarray, text: np.ndarray, role: np.ndarray) -> None:
-        """Append one prefix: codes uint16 [P, 16], text int32 [P], role uint8 [P]. Raises UsageError."""
+    def add(self, row: Mapping[str, Any], streams: Mapping[str, np.ndarray]) -> None:
+        """Append one prefix of P frames: the streams that prefixes have, [P] or [P, width]. Raises UsageError."""
         prefix_id = row.get("prefix_id", "")
         if not prefix_id or prefix_id in self._ids:
             raise UsageError(f"prefix id {prefix_id!r} is empty or in this shard already")
         full = {name: row.get(name) for name in PREFIXES} | dict(row)
-        full |= {"shard": self.shard, "frame_offset": self._arrays.frames, "frames": len(codes)}
+        full |= {
+            "shard": self.shard,
+            "frame_offset": self._arrays.frames,
+            "frames": len(next(iter(streams.values()), ())),
+        }
         index_row = row_table(full, PREFIXES)
-        self._arrays.append(codes=codes, text=text, role=role)
+        self._arrays.append(**streams)
         self._rows.append(index_row)
         self._ids.add(prefix_id)
 

@@ -39,7 +39,7 @@ def exported(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     summary = export_corpus(corpus, folder)
     assert summary.calls == ["one", "sub/two: ü", "pair", "turned"] and summary.exit_code == 3
     assert [problem.call_id for problem in summary.refused] == ["broken"]
-    assert summary.notes == ["1 have no words: run `inkplex-data align`"]
+    assert summary.notes == ["1 call without words: run `inkplex-data align`"]
     return folder
 
 

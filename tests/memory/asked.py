@@ -38,11 +38,9 @@ def context_of(requests: list[Asked], call: int) -> NDArray[np.int32]:
     """Ids of the whole context of a request, its prefix included."""
     ids = {request.call: request.ids for request in requests}
     ownership = Ownership(requests)
-    parts = []
-    for segment in ownership.segments(call):
-        first = ownership.prefix_tokens(segment.owner)
-        parts.append(ids[segment.owner][segment.start - first : segment.stop - first])
-    return np.concatenate([np.empty(0, np.int32), *parts])
+    owners = [ownership.owner_of(call, position) for position in range(ownership.context_tokens(call))]
+    own = [ids[owner][position - ownership.prefix_tokens(owner)] for position, owner in enumerate(owners)]
+    return np.array(own, np.int32)
 
 
 FORKED = [

@@ -8,6 +8,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from inkplex_data.memory.versions import SessionClock
+from inkplex_data.memory.words import Words
 
 SPELLINGS = [
     b"a",
@@ -82,6 +83,12 @@ def sessions(draw: st.DrawFn) -> Session:
         frames=draw(st.integers(0, 80)),
     )
     return Session(tokens, clock, draw(st.integers(1, 50)))
+
+
+def spans(words: Words) -> list[tuple[int, int, int, int]]:
+    """(word, row, first byte, end byte) of every token and word it touches."""
+    columns = words.span_word, words.span_row, words.span_start, words.span_end
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def slow_words(tokens: list[dict]) -> list[dict]:

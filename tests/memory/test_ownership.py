@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
+from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import KINDS
-from inkplex_data.memory.ownership import Ownership, Segment, token_table
+from inkplex_data.memory.ownership import Ownership, token_table
 from inkplex_data.memory.tables import TOKENS
 from inkplex_data.problems import CODES
 
@@ -23,10 +23,10 @@ def asked(
     line: int = 0,
     kind: str = "reply",
     media: int = 0,
-) -> RecordingCall:
+) -> RecordedRequest:
     """A request of tokens ` t<call>` with these arrivals, on the line after its number unless told."""
     count = len(arrival_us)
-    return RecordingCall(
+    return RecordedRequest(
         call=call,
         cached=cached,
         ids=np.arange(count, dtype=np.int32) + 100 * call,
@@ -52,12 +52,9 @@ CHAIN = [
 
 def test_prefixes_resolve_through_chains() -> None:
     ownership = Ownership(CHAIN)
-    assert ownership.segments(0) == (Segment(0, 0, 3),)
-    assert ownership.segments(2) == (Segment(0, 0, 2), Segment(1, 2, 3), Segment(2, 3, 4))
-    assert ownership.segments(5)[-1] == Segment(5, 4, 6)
-    assert ownership.segments(6) == (Segment(0, 0, 1), Segment(6, 1, 2))
-    assert ownership.segments(7) == (Segment(0, 0, 1), Segment(6, 1, 2))
-    assert [ownership.owner_of(5, position) for position in range(6)] == [0, 0, 1, 2, 5, 5]
+    for call, owners in {0: [0, 0, 0], 2: [0, 0, 1, 2], 5: [0, 0, 1, 2, 5, 5], 6: [0, 6], 7: [0, 6]}.items():
+        assert ownership.context_tokens(call) == len(owners)
+        assert [ownership.owner_of(call, position) for position in range(len(owners))] == owners
     with pytest.raises(IndexError, match="4 positions, not 5"):
         ownership.owner_of(2, 4)
 
@@ -89,43 +86,47 @@ def test_lines_may_come_in_any_order_where_no_prefix_is_shared() -> None:
         (
             [asked(0, [1]), asked(0, [2], line=9)],
             "recording-call-twice",
-            r"r\.jsonl:9: call 0 is also on line 2",
+            r"r\.jsonl:9: request 0 is also on line 2",
         ),
-        ([asked(0, [1], cached=(3, 1))], "recording-prefix-unknown", "r.jsonl:2: .* prefix of call 3"),
+        ([asked(0, [1], cached=(3, 1))], "recording-prefix-unknown", "r.jsonl:2: .* prefix of request 3"),
         (
             [asked(0, [1], cached=(1, 1)), asked(1, [1], cached=(0, 1))],
             "recording-prefix-cycle",
-            r"call 0 \(line 2\), call 1 \(line 3\), call 0 \(line 2\)",
+            r"request 0 \(line 2\), request 1 \(line 3\), request 0 \(line 2\)",
         ),
-        ([asked(4, [1], cached=(4, 1))], "recording-prefix-cycle", r"call 4 \(line 6\), call 4 \(line 6\)"),
+        (
+            [asked(4, [1], cached=(4, 1))],
+            "recording-prefix-cycle",
+            r"request 4 \(line 6\), request 4 \(line 6\)",
+        ),
         (
             [asked(0, [1, 2]), asked(1, [3], cached=(0, 3))],
             "recording-prefix-too-long",
-            r"r.jsonl:3: call 1 begins with 3 tokens of call 0 \(line 2\), which has 2",
+            r"r.jsonl:3: request 1 begins with 3 tokens of request 0 \(line 2\), which has 2",
         ),
         (
             [asked(0, [1], cached=(1, 1)), asked(1, [1])],
             "recording-prefix-order",
-            r"r.jsonl:2: call 0 comes before call 1 \(line 3\)",
+            r"r.jsonl:2: request 0 comes before request 1 \(line 3\)",
         ),
         (
             [asked(0, [1], line=3), asked(1, [2], cached=(0, 1), line=2)],
             "recording-prefix-order",
-            r"r.jsonl:2: call 1 comes before call 0 \(line 3\)",
+            r"r.jsonl:2: request 1 comes before request 0 \(line 3\)",
         ),
         (
             [asked(0, [1, 9]), asked(1, [8], cached=(0, 2))],
             "recording-prefix-order",
-            r"r.jsonl:3: call 1 has a token at 8 µs, before position 1 .* call 0 \(line 2\) at 9 µs",
+            r"r.jsonl:3: request 1 has a token at 8 µs, before position 1 .* request 0 \(line 2\) at 9 µs",
         ),
         (
             [asked(0, [1, 2]), asked(1, [3, 5, 4], cached=(0, 2))],
             "recording-arrival-order",
-            "r.jsonl:3: call 1: position 4 arrives at 4 µs, before position 3 at 5 µs",
+            "r.jsonl:3: request 1: position 4 arrives at 4 µs, before position 3 at 5 µs",
         ),
     ],
 )
-def test_contradictions_name_both_places(requests: list[RecordingCall], code: str, message: str) -> None:
+def test_contradictions_name_both_places(requests: list[RecordedRequest], code: str, message: str) -> None:
     with pytest.raises(RecordingError) as caught:
         token_table(requests, source="r.jsonl")
     assert caught.value.code == code
@@ -141,7 +142,7 @@ def test_a_request_may_share_a_prefix_that_arrived_in_time_although_its_owner_go
 def test_a_long_chain_is_followed_without_recursion() -> None:
     requests = [asked(0, [0])] + [asked(call, [call], cached=(call - 1, call)) for call in range(1, 3000)]
     assert len(token_table(requests)) == 3000
-    assert len(Ownership(requests).segments(2999)) == 3000
+    assert Ownership(requests).owner_of(2999, 0) == 0
 
 
 def test_a_recording_file_becomes_a_table(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from inkplex_data.memory.ownership import token_table
 from inkplex_data.memory.pieces import PieceTokenizer, decode_with_offsets, token_pieces
 from inkplex_data.memory.words import assemble_words
 from inkplex_data.speech.tokenizer import TextTokenizer
+from tests.memory.sessions import spans
 from tests.memory.test_ownership import CHAIN
 
 TOKENIZER = TextTokenizer.load()
@@ -53,7 +54,7 @@ def table(*spelled: bytes) -> pl.DataFrame:
 
 def pieces_of(*spelled: bytes, tokenizer: TextTokenizer = TOKENIZER) -> list[list[str]]:
     found = token_pieces(assemble_words(table(*spelled)), tokenizer)
-    return [[tokenizer.piece(int(piece)) for piece in found.of_row(row)] for row in range(len(spelled))]
+    return [[tokenizer.piece(piece) for piece in ids] for ids in found.series().to_list()]
 
 
 @given(st.binary(max_size=20) | st.text(max_size=8).map(str.encode))
@@ -103,7 +104,7 @@ def test_pieces_are_those_that_overlap(
     tokens = [spelled[a:b] for a, b in zip([0, *cuts], [*cuts, len(spelled)], strict=True)]
     words = assemble_words(table(*tokens))
     expected: list[list[int]] = [[] for _ in tokens]
-    for word, row, start, end in words.spans().rows():
+    for word, row, start, end in spans(words):
         text, origin, after = decode_with_offsets(words.bytes_of(word))
         for piece, begin, stop in zip(*tokenizer.pieces_with_spans(text), strict=True):
             if begin == stop or tokenizer.piece(piece) == "▁":
@@ -113,7 +114,7 @@ def test_pieces_are_those_that_overlap(
             if first < end and last > start:
                 expected[row].append(piece)
     found = token_pieces(words, tokenizer)
-    assert [found.of_row(row).tolist() for row in range(len(tokens))] == expected
+    assert found.series().to_list() == expected
     assert found.series().to_list() == expected
     assert found.series().dtype == pl.List(pl.Int32)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import polars as pl
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inkplex_data.memory.tables import WHOLE
 from inkplex_data.memory.versions import SessionClock, build_versions, shift_versions
 from inkplex_data.memory.words import assemble_words
 from tests.memory.sessions import Session, sessions, slow_versions
@@ -38,6 +40,18 @@ def test_golden_sessions(golden_sessions: list[dict[str, Any]]) -> None:
 def test_equals_the_rules_step_by_step(session: Session) -> None:
     found = build_versions(session.tokens, session.clock, window=session.window)
     assert found.rows() == slow_versions(session.tokens, session.clock, session.window)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sessions(), st.lists(st.tuples(st.integers(0, 400), st.integers(1, 50)), max_size=3))
+def test_words_assembled_once_serve_every_call(session: Session, calls: list[tuple[int, int]]) -> None:
+    file = io.BytesIO()
+    assemble_words(session.tokens).whole_limits(session.tokens).write_ipc(file)
+    whole = pl.read_ipc(file.getvalue())
+    for starts_at_frame, window in calls:
+        clock = SessionClock(starts_at_frame * 80_000, 0, 40)
+        found = build_versions(session.tokens, clock, window=window, whole=whole)
+        assert found.equals(build_versions(session.tokens, clock, window=window))
 
 
 @settings(max_examples=60, deadline=None)
@@ -99,8 +113,8 @@ def test_nothing_to_see() -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="at least one token"):
         build_versions(tokens_at(0), SessionClock(0, 0, 1), window=0)
-    with pytest.raises(ValueError, match="words are those of 2"):
-        build_versions(tokens_at(0), SessionClock(0, 0, 1), words=assemble_words(tokens_at(0, 1)))
+    with pytest.raises(ValueError, match="words are those of 0 tokens"):
+        build_versions(tokens_at(0), SessionClock(0, 0, 1), whole=pl.DataFrame(schema=WHOLE))
     with pytest.raises(ValueError, match="negative"):
         SessionClock(0, -1, 1)
     with pytest.raises(ValueError, match="-1 frames"):

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 from hypothesis import given
 
+from inkplex_data.memory.tables import NEVER_US
 from inkplex_data.memory.words import Words, assemble_words
-from tests.memory.sessions import slow_words, token_tables
+from tests.memory.sessions import slow_words, spans, token_tables
 
 
 def table(*tokens: tuple[int, bytes]) -> pl.DataFrame:
@@ -28,13 +28,22 @@ def table(*tokens: tuple[int, bytes]) -> pl.DataFrame:
 def rebuilt(words: Words) -> list[dict]:
     """The words in the shape of the step-by-step reference."""
     result = [
-        {"call": int(call), "text": words.bytes_of(word), "rows": {}, "completer": int(words.completer[word])}
-        for word, call in enumerate(words.call)
+        {
+            "call": int(request),
+            "text": words.bytes_of(word),
+            "rows": {},
+            "completer": int(words.completer[word]),
+        }
+        for word, request in enumerate(words.request)
     ]
-    for word, row, start, end in words.spans().rows():
+    for word, row, start, end in spans(words):
         result[word]["rows"][row] = (start, end)
     assert [min(word["rows"]) for word in result] == words.first.tolist()
     return result
+
+
+def spelled(words: Words) -> list[bytes]:
+    return [words.bytes_of(word) for word in range(len(words))]
 
 
 def test_golden_sessions(golden_sessions: list[dict[str, Any]]) -> None:
@@ -64,32 +73,25 @@ def test_equals_the_reading_byte_by_byte(tokens: pl.DataFrame) -> None:
 
 def test_a_special_token_ends_a_word_and_a_placeholder_does_not() -> None:
     words = assemble_words(table((0, b"ab"), (0, b"[sound here]"), (0, b"c"), (0, b"<end of x>"), (0, b"d")))
-    assert [words.text(word) for word in range(len(words))] == ["abc", "d"]
+    assert spelled(words) == [b"abc", b"d"]
     assert words.completer.tolist() == [3, 4]
-    assert words.spans().rows() == [(0, 0, 0, 2), (0, 2, 2, 3), (1, 4, 0, 1)]
+    assert spans(words) == [(0, 0, 0, 2), (0, 2, 2, 3), (1, 4, 0, 1)]
 
 
 def test_words_do_not_cross_calls_and_the_last_token_completes() -> None:
     words = assemble_words(table((0, b"bill"), (0, b""), (1, b"ing ")))
-    assert [words.text(word) for word in range(len(words))] == ["bill", "ing"]
+    assert spelled(words) == [b"bill", b"ing"]
     assert words.completer.tolist() == [1, 2]
 
 
 def test_only_ascii_whitespace_splits_and_bad_bytes_are_kept() -> None:
     words = assemble_words(table((0, "a\u00a0b\u2003c".encode()), (0, b"\xff\x1f\x0bd\r")))
-    assert [words.bytes_of(word) for word in range(len(words))] == [
-        "a\u00a0b\u2003c".encode() + b"\xff\x1f",
-        b"d",
-    ]
-    assert words.text(0).endswith("\ufffd\x1f")
-    assert words.frame()["text"].to_list() == [words.text(0), "d"]
+    assert spelled(words) == ["a\u00a0b\u2003c".encode() + b"\xff\x1f", b"d"]
 
 
 def test_no_words_at_all() -> None:
     for tokens in (table(), table((0, b" "), (0, b"<s>"), (0, b""))):
         words = assemble_words(tokens)
         assert len(words) == 0
-        assert words.frame().is_empty()
         assert words.word_of_row().tolist() == [-1] * len(tokens)
-        times = np.arange(len(tokens))
-        assert [len(limit) for limit in words.whole_limits(times, times)] == [0, 0, 0]
+        assert words.whole_limits(tokens).rows() == [(NEVER_US, -1)] * len(tokens)

@@ -19,8 +19,9 @@ from inkplex_data.errors import ConfigError, RecordingError
 from inkplex_data.memory.capture.capture_states import capture_states
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.recording_states import load_states
-from inkplex_data.pipeline.recordings import KIND, FoundRecording, RecordingJob, read_one, tokens_path
+from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
 from inkplex_data.pipeline.run import build_store
+from inkplex_data.pipeline.stage import Build
 from inkplex_data.store.verify import verify_store
 from tests.pipeline.conftest import RATE_HZ, tree, voice, write_manifest
 
@@ -64,11 +65,11 @@ def write_calls(folder: Path, recordings: list[str | None]) -> Path:
 
 
 def job(path: Path, store: Path, **overrides: Any) -> RecordingJob:
-    return RecordingJob(path, path.parent, load_recipe(None, BASE | overrides), store)
+    return RecordingJob(build=Build(load_recipe(None, BASE | overrides), store, path.parent), path=path)
 
 
 def states_of(found: FoundRecording, unit: RecordingJob) -> np.ndarray:
-    return np.concatenate(list(load_states(tokens_path(unit).parent, found.states)))
+    return np.concatenate(list(load_states(RECORDING.folder(unit), found.states)))
 
 
 CAPTURE = {"memory.capture": {"model": "small:0", "chunk_tokens": 16, "device": "cpu"}}
@@ -178,28 +179,28 @@ def test_a_model_that_is_not_to_be_had_stops_the_build(tmp_path: Path) -> None:
 
 def test_a_rerun_takes_captured_states_from_the_ledger(tmp_path: Path) -> None:
     unit = job(write_recording(tmp_path, "task", [20]), tmp_path / "store", **CAPTURE)
-    found = read_one(unit)
-    [array] = (tmp_path / "store" / ".build" / KIND).rglob("c/0/0/0")
+    found = RECORDING.perform(unit)
+    [array] = (tmp_path / "store" / ".build" / RECORDING.name).rglob("c/0/0/0")
     before = array.stat()
-    assert read_one(unit) == found
+    assert RECORDING.perform(unit) == found
     assert array.stat() == before
     assert states_of(found, unit).shape == (20, 3, 64)
 
 
 def test_files_of_states_that_change_between_runs_are_read_again(tmp_path: Path) -> None:
     unit = job(write_recording(tmp_path, "task", [5], width=8), tmp_path / "store")
-    first = read_one(unit)
-    assert read_one(unit) == first
+    first = RECORDING.perform(unit)
+    assert RECORDING.perform(unit) == first
     save_file({"states": torch.ones(5, 3, 8).bfloat16()}, tmp_path / "task-0.safetensors")
     with pytest.raises(RecordingError, match="changed after it was checked"):
         states_of(first, unit)
-    second = read_one(unit)
+    second = RECORDING.perform(unit)
     assert second.sha256 != first.sha256
     assert (states_of(second, unit) == 0x3F80).all()
 
 
 def test_imported_states_win_over_a_model(tmp_path: Path) -> None:
     unit = job(write_recording(tmp_path, "task", [5], width=8), tmp_path / "store", **CAPTURE)
-    found = read_one(unit)
+    found = RECORDING.perform(unit)
     assert (found.states.kind, found.states.width) == ("imported", 8)
     assert FoundRecording.from_dict(json.loads(json.dumps(found.as_dict()))) == found

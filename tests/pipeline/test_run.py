@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,8 +21,8 @@ from inkplex_data.clock import FRAME_US
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.grid import MASK_ALL, MASK_CALLER
-from inkplex_data.pipeline import run as run_module
 from inkplex_data.pipeline import tools
+from inkplex_data.pipeline.calls import build_call as build_call_module
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.verify import verify_store
 from tests.pipeline.conftest import RATE_HZ, plain_loop, tree, voice, write_call, write_manifest
@@ -104,26 +105,26 @@ def test_a_run_stopped_anywhere_is_finished_by_a_rerun(
 ) -> None:
     """Stop after each number of units; the store opens with what was published, and the rerun ends in equal bytes."""
     whole = tree(built)
-    real = run_module.build_call
+    real = build_call_module.encode
     calls_made = 0
     for stop_after in range(3):
         left = stop_after
 
-        def interrupted(job: object) -> int:
+        def interrupted(*arguments: Any) -> Any:
             nonlocal left, calls_made
             if left == 0:
                 raise KeyboardInterrupt
             left -= 1
             calls_made += 1
-            return real(job)  # type: ignore[arg-type]
+            return real(*arguments)
 
-        monkeypatch.setattr(run_module, "build_call", interrupted)
+        monkeypatch.setattr(build_call_module, "encode", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build_store(corpus, tmp_path / "again", recipe=recipe, workers=1)
         opened = ink.open_store(tmp_path / "again")
         assert not opened.complete
         assert all(opened.call(call_id).frames == 32 for call_id in opened.call_ids)
-    monkeypatch.setattr(run_module, "build_call", real)
+    monkeypatch.setattr(build_call_module, "encode", real)
     encoded = []
     monkeypatch.setattr(
         tools.codec("untrained:0"),

@@ -47,11 +47,13 @@ def call_part(call_id: str, frames: int, *, words: int = 3, versions: int = 5, *
             "duration_us": frames * 80_000,
             **row,
         },
-        codes=rng.integers(0, 2048, (frames, 16)).astype(np.uint16),
-        text=rng.choice(np.array([PAD, EPAD, 5, 17, PIECES - 1], np.int32), frames).astype(np.int32),
-        role=rng.integers(0, 4, frames).astype(np.uint8),
-        mask=rng.integers(0, 8, frames).astype(np.uint8),
-        level=rng.integers(-120, 1, (frames, 2)).astype(np.int8),
+        streams={
+            "codes": rng.integers(0, 2048, (frames, 16)).astype(np.uint16),
+            "text": rng.choice(np.array([PAD, EPAD, 5, 17, PIECES - 1], np.int32), frames).astype(np.int32),
+            "role": rng.integers(0, 4, frames).astype(np.uint8),
+            "mask": rng.integers(0, 8, frames).astype(np.uint8),
+            "level": rng.integers(-120, 1, (frames, 2)).astype(np.int8),
+        },
         words=table(
             WORDS,
             words,
@@ -140,9 +142,11 @@ def add_prefixes(made: Made, shard: int = 0) -> None:
             rng = np.random.default_rng(number)
             writer.add(
                 {"prefix_id": f"p{number}", "voice": voice, "role": role, "split": split},
-                rng.integers(0, 2048, (frames, 16)).astype(np.uint16),
-                np.full(frames, PAD, np.int32),
-                np.full(frames, 4, np.uint8),
+                {
+                    "codes": rng.integers(0, 2048, (frames, 16)).astype(np.uint16),
+                    "text": np.full(frames, PAD, np.int32),
+                    "role": np.full(frames, 4, np.uint8),
+                },
             )
         writer.publish()
 

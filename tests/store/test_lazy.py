@@ -62,19 +62,20 @@ def whole_frames(made: Made) -> pl.DataFrame:
     """What `frames()` must give, made without the store."""
     tables = []
     for call_id, part in made.parts.items():
-        ids = pl.Series("text_id", part.text)
+        ids = pl.Series("text_id", part.streams["text"])
         tables.append(
             pl.DataFrame(
                 {
                     "call_id": [call_id] * len(ids),
                     "frame": pl.Series(range(len(ids)), dtype=pl.Int32),
                     "time_s": [i * 80_000 / 1e6 for i in range(len(ids))],
-                    "role": part.role,
+                    "role": part.streams["role"],
                     "text_id": ids,
                     "piece": [None if i in (PAD, EPAD) else f"▁piece{i}" for i in ids],
-                    "agent": pl.Series(part.codes[:, :8], dtype=pl.Array(pl.UInt16, 8)),
-                    "caller": pl.Series(part.codes[:, 8:], dtype=pl.Array(pl.UInt16, 8)),
-                    "mask": part.mask,
+                    "agent": pl.Series(part.streams["codes"][:, :8], dtype=pl.Array(pl.UInt16, 8)),
+                    "caller": pl.Series(part.streams["codes"][:, 8:], dtype=pl.Array(pl.UInt16, 8)),
+                    "mask": part.streams["mask"],
+                    "level": pl.Series(part.streams["level"], dtype=pl.Array(pl.Int8, 2)),
                 }
             )
         )
@@ -84,7 +85,7 @@ def whole_frames(made: Made) -> pl.DataFrame:
 def test_frames_of_the_whole_store(root: str) -> None:
     made = make_store(root)
     store = ink.open_store(root)
-    assert dict(store.frames().collect_schema()) == lazy.FRAMES
+    assert dict(store.frames().collect_schema()) == lazy.frame_schema()
     assert store.frames().collect().equals(whole_frames(made))
     assert (
         store.frames()
@@ -103,8 +104,8 @@ def test_one_call_reads_only_its_chunks(
     frames = store.frames().filter(pl.col("call_id") == call_id).select("frame", "agent").collect()
     assert chunks_read == [f"calls/000000/arrays.zarr/codes/c/{chunk}/0" for chunk in chunks]
     part = made.parts[call_id]
-    assert frames["frame"].to_list() == list(range(len(part.text)))
-    assert np.array_equal(frames["agent"].to_numpy(), part.codes[:, :8])
+    assert frames["frame"].to_list() == list(range(part.frames))
+    assert np.array_equal(frames["agent"].to_numpy(), part.streams["codes"][:, :8])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_a_window_of_a_long_call_reads_only_its_chunks(made: Made, chunks_read: 
     late = frames.filter((pl.col("call_id") == "fourth") & (pl.col("time_s") >= 327.0) & (pl.col("mask") > 0))
     found = late.select("frame", "mask").collect()
     assert chunks_read == ["calls/000001/arrays.zarr/mask/c/1"]
-    mask = made.parts["fourth"].mask
+    mask = made.parts["fourth"].streams["mask"]
     assert found.rows() == [(i, mask[i]) for i in range(4_088, 4_097) if mask[i]]
     chunks_read.clear()
     assert frames.filter(pl.col("frame") > 10**6).collect().height == 0 and chunks_read == []
@@ -140,7 +141,7 @@ def test_a_window_of_a_long_call_reads_only_its_chunks(made: Made, chunks_read: 
 
 def test_a_count_reads_no_array(made: Made, chunks_read: list[str]) -> None:
     store = ink.open_store(made.root)
-    assert store.frames().select(pl.len()).collect().item() == sum(len(p.text) for p in made.parts.values())
+    assert store.frames().select(pl.len()).collect().item() == sum(p.frames for p in made.parts.values())
     assert store.frames().group_by("call_id").len().collect().height == 4
     assert chunks_read == []
 
@@ -148,7 +149,7 @@ def test_a_count_reads_no_array(made: Made, chunks_read: list[str]) -> None:
 def test_head_stops_early(made: Made, chunks_read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy, "FRAMES_PER_BATCH", FRAME_CHUNK)
     head = ink.open_store(made.root).frames().head(5).select("call_id", "role").collect()
-    assert head["role"].to_list() == made.parts["first"].role[:5].tolist()
+    assert head["role"].to_list() == made.parts["first"].streams["role"][:5].tolist()
     assert chunks_read == ["calls/000000/arrays.zarr/role/c/0"]
 
 
@@ -246,7 +247,7 @@ def test_pushed_down_equals_eager(
 ) -> None:
     """Any filter, any columns, a limit before or after: as if the whole table were in memory."""
     store, frames = store_and_frames
-    columns = data.draw(st.lists(st.sampled_from(list(lazy.FRAMES)), min_size=1, unique=True))
+    columns = data.draw(st.lists(st.sampled_from(list(lazy.frame_schema())), min_size=1, unique=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lazy, "FRAMES_PER_BATCH", 3_000)
         results = []
@@ -275,7 +276,7 @@ def test_aggregating_filters_are_not_pushed_into_batches(
 @given(predicate=_PREDICATES, names=st.sets(st.sampled_from(["call_id", "frame", "time_s"]), min_size=1))
 def test_the_decidable_part_rules_out_no_row(predicate: pl.Expr, names: set[str]) -> None:
     part = decidable(predicate, names)
-    assert all(set(p.meta.root_names()) <= set(lazy.FRAMES) for p in conjuncts(predicate))
+    assert all(set(p.meta.root_names()) <= set(lazy.frame_schema()) for p in conjuncts(predicate))
     if part is not None:
         assert set(part.meta.root_names()) <= names
         table = pl.DataFrame(

@@ -113,7 +113,7 @@ def check_opens(root: str) -> None:
         shards = published_shards(root, "calls")
         assert store.call_ids == [f"c{info.shard}" for info in shards]
         for call_id in store.call_ids:
-            assert (store.call(call_id).codes == call_part(call_id, 30).codes.T).all()
+            assert (store.call(call_id).codes == call_part(call_id, 30).streams["codes"].T).all()
         assert store.frames().collect().height == 30 * len(shards)
         assert store.complete == (len(snapshot_numbers(root)) == 1)
         assert store.problems().collect().height == len(shards) + store.complete

@@ -32,12 +32,12 @@ def test_what_goes_in_comes_out(root: str) -> None:
     assert store.description == {"format": 1, "codec": {"id": "made"}}
     for call_id, part in made.parts.items():
         call = store.call(call_id)
-        assert call.frames == len(part.codes) and call.row["family"] == part.row["family"]
+        assert call.frames == part.frames and call.row["family"] == part.row["family"]
         assert set(call.row) == set(CALLS)
-        assert call.codes.dtype == np.uint16 and np.array_equal(call.codes, part.codes.T)
+        assert call.codes.dtype == np.uint16 and np.array_equal(call.codes, part.streams["codes"].T)
         for name in ("text", "role", "mask", "level"):
-            value = getattr(call, name)
-            assert value.dtype == getattr(part, name).dtype and np.array_equal(value, getattr(part, name))
+            value, stored = getattr(call, name), part.streams[name]
+            assert value.dtype == stored.dtype and np.array_equal(value, stored.T)
         assert call.words.columns == [name for name in WORDS if name != "call_ix"]
         assert call.words.equals(part.words.drop("call_ix"))
         assert call.versions.columns == [name for name in VERSIONS if name != "call_ix"]
@@ -142,7 +142,7 @@ def test_many_threads_and_other_processes(made: Made) -> None:
 
     def read(call_id: str) -> bool:
         call, part = store.call(call_id), made.parts[call_id]
-        right = np.array_equal(call.codes, part.codes.T) and call.versions.equals(
+        right = np.array_equal(call.codes, part.streams["codes"].T) and call.versions.equals(
             part.versions.drop("call_ix")
         )
         states = call.states_u16
@@ -158,7 +158,7 @@ def test_parts_kept_open_are_bounded(made: Made, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reader, "_OPEN_PARTS", 3)
     store = ink.open_store(made.root)
     for call_id in list(made.parts) * 2:
-        assert np.array_equal(store.call(call_id).codes, made.parts[call_id].codes.T)
+        assert np.array_equal(store.call(call_id).codes, made.parts[call_id].streams["codes"].T)
         assert len(store._parts) <= 3
 
 

@@ -24,6 +24,10 @@ def content(root: str) -> dict[str, bytes | None]:
     return {key: files.read(key) for key in files.tree("")}
 
 
+def with_streams(part: CallPart, **changed: np.ndarray) -> CallPart:
+    return replace(part, streams={**part.streams, **changed})
+
+
 def test_offsets_and_counts_are_filled_in(tmp_path: Path) -> None:
     with CallShardWriter(tmp_path, 3) as writer:
         for number, frames in enumerate([10, 5_000, 7]):
@@ -60,7 +64,7 @@ def test_builder_columns_are_kept_and_typed(tmp_path: Path) -> None:
     [
         ({"call_id": ""}, "without call_id"),
         ({"split": None, "family": None}, "without split, family"),
-        ({"frames": 4}, "5 frames of codes, not 4"),
+        ({"frames": 4}, "5 frames, not 4"),
         ({"samples": "many"}, "column 'samples' is Int64"),
         ({"call_id": "first"}, "in this shard already"),
     ],
@@ -70,9 +74,11 @@ def test_a_refused_call_leaves_no_trace(tmp_path: Path, row: dict[str, Any], mes
     refused = call_part("refused", 5)
     refused.row |= row
     wrong = [
-        replace(call_part("w", 5), text=np.zeros(4, np.int32)),
+        with_streams(call_part("w", 5), text=np.zeros(4, np.int32)),
         replace(call_part("w", 5), words=pl.DataFrame({"text": ["x"]})),
-        replace(call_part("w", 5), codes=np.zeros((5, 16), np.int64)),
+        with_streams(call_part("w", 5), codes=np.zeros((5, 16), np.int64)),
+        with_streams(call_part("w", 5), other=np.zeros(5, np.uint8)),
+        replace(call_part("w", 5), streams={}),
     ]
     with CallShardWriter(tmp_path / "a", 0) as writer:
         writer.add(first)
@@ -167,18 +173,14 @@ def test_recordings_refuse_what_does_not_fit(tmp_path: Path) -> None:
 def test_prefixes_refuse_an_id_twice(tmp_path: Path) -> None:
     part = call_part("x", 5)
     with PrefixShardWriter(tmp_path, 0) as writer:
-        writer.add({"prefix_id": "p", "voice": "v"}, part.codes, part.text, part.role)
+        streams = {name: part.streams[name] for name in ("codes", "text", "role")}
+        writer.add({"prefix_id": "p", "voice": "v"}, streams)
         with pytest.raises(UsageError, match="in this shard already"):
-            writer.add({"prefix_id": "p"}, part.codes, part.text, part.role)
+            writer.add({"prefix_id": "p"}, streams)
         assert writer.publish().counts == {"prefixes": 1, "frames": 5}
 
 
 def test_an_empty_shard_is_a_shard(root: str) -> None:
     with CallShardWriter(root, 0) as writer:
         assert writer.publish().counts["calls"] == 0
-    assert (
-        CallPart(
-            row={}, codes=np.empty((0, 16)), text=np.empty(0), role=np.empty(0), mask=np.empty(0)
-        ).words.height
-        == 0
-    )
+    assert CallPart(row={}, streams={}).words.height == 0

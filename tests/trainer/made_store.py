@@ -76,7 +76,9 @@ def _part(number: int, split: str, partner: str | None, tokens: pl.DataFrame) ->
         WORDS,
         2,
         word_ix=[0, 1],
-        text=["Which?", RESULTS[result_of(number)]],
+        streams={
+            "text": ["Which?", RESULTS[result_of(number)]],
+        },
         start_us=[400_000, RESPONSE * 80_000],
         end_us=[800_000, RESPONSE * 80_000 + 160_000],
         speaker=["SPEAKER_CALLER", "SPEAKER_MAIN"],
@@ -100,11 +102,13 @@ def _part(number: int, split: str, partner: str | None, tokens: pl.DataFrame) ->
             "wrong_memory_of": partner,
             "response_start_frame": RESPONSE,
         },
-        codes=draw.integers(0, 6, (FRAMES, 16)).astype(np.uint16),
-        text=text,
-        role=role,
-        mask=np.full(FRAMES, MASK_ALL, np.uint8),
-        level=np.full((FRAMES, 2), -60, np.int8),
+        streams={
+            "codes": draw.integers(0, 6, (FRAMES, 16)).astype(np.uint16),
+            "text": text,
+            "role": role,
+            "mask": np.full(FRAMES, MASK_ALL, np.uint8),
+            "level": np.full((FRAMES, 2), -60, np.int8),
+        },
         words=words,
         versions=build_versions(tokens, SessionClock(STARTS_US, 0, FRAMES)),
         problems=[],
@@ -165,9 +169,11 @@ def make_task_store(root: Path, *, train: int = 8, validation: int = 5, codec_sh
     with PrefixShardWriter(str(root), 0) as prefixes:
         prefixes.add(
             {"prefix_id": "p0", "voice": None, "role": None, "split": None},
-            np.random.default_rng(7).integers(0, 6, (PREFIX_FRAMES, 16)).astype(np.uint16),
-            np.full(PREFIX_FRAMES, PAD, np.int32),
-            np.full(PREFIX_FRAMES, TAG_PREFIX, np.uint8),
+            {
+                "codes": np.random.default_rng(7).integers(0, 6, (PREFIX_FRAMES, 16)).astype(np.uint16),
+                "text": np.full(PREFIX_FRAMES, PAD, np.int32),
+                "role": np.full(PREFIX_FRAMES, TAG_PREFIX, np.uint8),
+            },
         )
         prefixes.publish()
     add_tasks(root, 0, range(train), "train")

@@ -20,8 +20,8 @@ from inkplex_data.corpus.transcripts.transcript import (
     TranscriptFormat,
 )
 from inkplex_data.corpus.word_repair import TimedWord, repair_words
-from inkplex_data.errors import CallRefused, CorpusError, UsageError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.errors import CorpusError, UsageError
+from inkplex_data.problems import ProblemLog, refusal
 
 __all__ = [
     "Content",
@@ -35,6 +35,7 @@ __all__ = [
     "map_speakers",
     "read_segments",
     "read_transcript",
+    "timed_words",
     "word_suffixes",
 ]
 
@@ -84,7 +85,7 @@ def read_segments(path: Path, format_name: str | None = None) -> list[Segment]:
     """
     form, content = _opened(path, format_name)
     if form.segments is None:
-        raise CallRefused("words-unreadable", f"{form.title} has no segments to time", where=str(path))
+        raise refusal("words-unreadable", f"{form.title} has no segments to time", path)
     return form.segments(content)
 
 
@@ -92,17 +93,17 @@ def _opened(path: Path, format_name: str | None) -> tuple[TranscriptFormat, Cont
     try:
         content = Content(path, read_bounded(path))
     except (OSError, CorpusError) as error:
-        raise CallRefused("words-unreadable", str(error), where=str(path)) from error
+        raise refusal("words-unreadable", str(error), path) from error
     form = _named(format_name) if format_name else detect(content)
     if form is None:
         if content.json is NOT_JSON and path.suffix.lower() == ".json":
-            raise CallRefused("words-unreadable", f"is not JSON ({content.json_error})", where=str(path))
+            raise refusal("words-unreadable", f"is not JSON ({content.json_error})", path)
         known = ", ".join(form.title for form in formats())
-        raise CallRefused(
+        raise refusal(
             "words-unknown-format",
-            "is a transcript of no known format",
-            where=str(path),
-            next_step=f"known are {known}",
+            "is in no known transcript format",
+            path,
+            next_step=f"Known formats: {known}.",
         )
     return form, content
 
@@ -115,20 +116,24 @@ def load_words(
     format_name: str | None = None,
     rule: SpeakerRule = DEFAULT_RULE,
 ) -> tuple[list[TimedWord], Transcript]:
-    """Read, map and repair in one go: the timed words of agent and caller, and the transcript they come from.
+    """Read, label and repair in one go: the timed words of agent and caller, and the transcript they come from.
 
     Raises CallRefused as `read_transcript` does, and under `log.strict` for the first repair.
     """
     transcript = map_speakers(read_transcript(path, format_name), rule)
+    return timed_words(transcript, duration_us=duration_us, log=log), transcript
+
+
+def timed_words(transcript: Transcript, *, duration_us: int, log: ProblemLog) -> list[TimedWord]:
+    """The repaired words of a transcript within the audio. Under `log.strict` the first repair raises CallRefused."""
     for code, message in transcript.notes:
         log.add(code, message)
-    words = repair_words(
+    return repair_words(
         transcript.words,
         duration_us=duration_us,
         log=log,
         method=transcript.method or transcript.format,
     )
-    return words, transcript
 
 
 def _named(name: str) -> TranscriptFormat:
@@ -137,5 +142,5 @@ def _named(name: str) -> TranscriptFormat:
             return form
     raise UsageError(
         f"there is no transcript format {name!r}",
-        next_step="known are " + ", ".join(form.name for form in formats()),
+        next_step="Known formats: " + ", ".join(form.name for form in formats()) + ".",
     )

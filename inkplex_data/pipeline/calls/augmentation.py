@@ -77,19 +77,6 @@ def noise_files(folder: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def noise_stamp(recipe: Recipe) -> list[Any] | None:
-    """What identifies the noise recordings of a recipe, for the ledger."""
-    noise = recipe.augment.noise if recipe.augment is not None else None
-    if noise is None or noise.folder is None:
-        return None
-    return list(_file_stamps(noise.folder))
-
-
-@lru_cache(maxsize=4)
-def _file_stamps(folder: str) -> tuple[tuple[str, int], ...]:
-    return tuple((name, (Path(folder) / name).stat().st_size) for name in noise_files(folder))
-
-
 def cut_words(words: Sequence[TimedWord], plan: AugmentPlan, speaker: str) -> tuple[list[TimedWord], int]:
     """The words that are left where the agent falls silent, and how many ended early or are gone.
 

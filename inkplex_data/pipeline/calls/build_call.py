@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -14,8 +15,7 @@ from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, frame_mask, read_sidecar
-from inkplex_data.corpus.swap import swapped_sidecar
+from inkplex_data.corpus.sidecars.sidecar import Sidecar, frame_mask
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
 from inkplex_data.memory.tables import VERSIONS
@@ -25,51 +25,39 @@ from inkplex_data.pipeline.calls.augmentation import (
     cut_words,
     keeping_text,
     mask_words,
-    noise_stamp,
     prepare,
     recorded,
     transforms,
 )
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
-from inkplex_data.pipeline.calls.part_files import load_part, save_part
-from inkplex_data.pipeline.calls.prepare import ready_call
-from inkplex_data.pipeline.calls.scan_call import KIND as SCANS
-from inkplex_data.pipeline.calls.scan_call import (
-    Scan,
-    scanned_conditions,
-    scanned_problems,
-    scanned_words,
-)
+from inkplex_data.pipeline.calls.prepare import prepare_call
+from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.calls.turn_columns import turn_row
-from inkplex_data.pipeline.ledger import Ledger, stamp
+from inkplex_data.pipeline.recordings import ReadRecording
+from inkplex_data.pipeline.result_files import load_field
+from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.shard import CallPart, empty
 
-VERSION = 5
-KIND = "calls"
-
 
 @dataclass(frozen=True)
 class MemoryRef:
-    """The tokens of a call's task recording, as the recordings stage left them, and their digest."""
+    """A call's task recording: where the result of its stage lies, and its digest, which stands for that result."""
 
     recording_id: str
-    tokens: Path
+    folder: Path = field(compare=False)
     sha256: str
 
 
-@dataclass(frozen=True)
-class CallJob:
+@dataclass(frozen=True, kw_only=True)
+class CallJob(Job):
     """One call to build, with everything that the plan decided about it."""
 
-    entry: CallEntry
-    recipe: Recipe
-    store_root: Path
+    scanned: ScanJob
     scan: Scan
-    scan_stamp: str
     call_ix: int
     family: str
     split: str
@@ -79,51 +67,31 @@ class CallJob:
     notes: tuple[Problem, ...] = ()
     """What the plan has to tell about the call."""
 
-    def stamp(self) -> str:
-        memory = (self.memory.recording_id, self.memory.sha256) if self.memory else None
-        return stamp(
-            VERSION,
-            self.scan_stamp,
-            self.call_ix,
-            self.family,
-            self.split,
-            self.prefix_id,
-            self.wrong_memory_of,
-            memory,
-            [vars(note) for note in self.notes],
-            noise_stamp(self.recipe),
-        )
+    @property
+    def entry(self) -> CallEntry:
+        """The call as the corpus has it."""
+        return self.scanned.given.entry
+
+    @property
+    def key(self) -> str:
+        return self.entry.call_id
+
+    @property
+    def audio_us(self) -> int:
+        return self.scan.duration_us
 
 
-def build_call(job: CallJob) -> int:
-    """Build one call into the ledger; returns its audio's duration in µs.
-
-    Raises CallRefused where the call cannot be built.
-    """
-    ledger = Ledger(job.store_root)
-    if ledger.done(KIND, job.entry.call_id, job.stamp()) is None:
-        part = make_part(job, ledger)
-        with ledger.result(KIND, job.entry.call_id, job.stamp()) as folder:
-            save_part(folder, part)
-    return job.scan.duration_us
-
-
-def read_built(job: CallJob) -> CallPart:
-    """The part that `build_call` left in the ledger."""
-    return load_part(Ledger(job.store_root).folder(KIND, job.entry.call_id))
-
-
-def make_part(job: CallJob, ledger: Ledger) -> CallPart:
-    """All of one call: text stream, loss mask, codes and versions."""
+def build_call(job: CallJob, folder: Path) -> CallPart:
+    """All of one call: text stream, loss mask, codes and versions. Raises CallRefused."""
     recipe, frames = job.recipe, job.scan.frames
-    ready = ready_call(job.entry, recipe, job.store_root)
-    entry = ready.entry
-    scanned = ledger.folder(SCANS, entry.call_id)
+    found = SCAN.do(dataclasses.replace(job.scanned, build=job.build))
+    prepared = prepare_call(job.scanned.given, job.build)
+    entry = prepared.entry
     log = ProblemLog(entry.call_id, strict=recipe.strict)
-    log.extend([*scanned_problems(scanned), *job.notes])
-    words = scanned_words(scanned)
-    sidecar = _sidecar(entry)
-    streams = CallStreams(ready.audio, job.scan, recipe)
+    log.extend([*found.problems, *job.notes])
+    words = list(found.words)
+    sidecar = prepared.text.sidecar
+    streams = CallStreams(prepared.audio, job.scan, recipe)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
     if augmentation is not None:
@@ -144,33 +112,28 @@ def make_part(job: CallJob, ledger: Ledger) -> CallPart:
     encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
-        tokens = pl.read_ipc(job.memory.tokens)
+        tokens, whole = (load_field(job.memory.folder, ReadRecording, name) for name in ("tokens", "whole"))
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
-        versions = build_versions(tokens, clock, window=recipe.memory.window)
+        versions = build_versions(tokens, clock, window=recipe.memory.window, whole=whole)
     agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
     row = _row(job, placed, sidecar)
     # What was divided has channels of the ledger's file, not of the corpus's.
     row |= channel_row(entry) if entry.audio == job.entry.audio else {}
     row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
-    row["text_conditions"] = _json(scanned_conditions(scanned))
+    row["text_conditions"] = _json(found.conditions)
     return CallPart(
         row=row,
-        codes=encoded.codes,
-        text=text.ids,
-        role=text.roles,
-        mask=loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+        streams={
+            "codes": encoded.codes,
+            "text": text.ids,
+            "role": text.roles,
+            "mask": loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+            "level": encoded.level,
+        },
         words=words_table(words, pieces, text),
-        level=encoded.level,
         versions=versions,
         problems=log.problems,
     )
-
-
-def _sidecar(entry: CallEntry) -> Sidecar | None:
-    if entry.sidecar is None:
-        return None
-    sidecar = read_sidecar(entry.sidecar)
-    return swapped_sidecar(sidecar) if entry.swapped else sidecar
 
 
 def text_stream(
@@ -287,3 +250,14 @@ def channel_row(entry: CallEntry) -> dict[str, int]:
 
 def _json(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+CALL: Final = Stage(
+    name="encode",
+    version=6,
+    result=CallPart,
+    run=build_call,
+    recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text"),
+    after=(SCAN,),
+    needs_device=True,
+)

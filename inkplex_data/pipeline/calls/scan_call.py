@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from inkplex_data.audio.call_scan import AudioScan, Side
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config.recipe import Recipe
-from inkplex_data.corpus.call_words import given_words
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.corpus.word_repair import TimedWord, main_speaker_faults
-from inkplex_data.pipeline.calls.prepare import ready_call, turns_beside
-from inkplex_data.pipeline.calls.speaker_rule import speaker_rule
-from inkplex_data.pipeline.calls.speech_check import is_masked_by_check
+from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
+from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
-from inkplex_data.pipeline.ledger import Ledger, file_sha256, file_stamp, stamp
+from inkplex_data.pipeline.stage import Job, Stage
+from inkplex_data.pipeline.stamp import file_sha256, stamp
 from inkplex_data.problems import Problem, ProblemLog, without_root
 
-VERSION = 4
-KIND = "scans"
 
+@dataclass(frozen=True, kw_only=True)
+class ScanJob(Job):
+    """One call to look at."""
 
-@dataclass(frozen=True)
-class ScanJob:
-    """One call to look at. `root` is the corpus folder."""
+    given: CallInput
 
-    entry: CallEntry
-    recipe: Recipe
-    store_root: Path
-    root: Path
-
-    def stamp(self) -> str:
-        entry = dataclasses.asdict(dataclasses.replace(self.entry, where=""))
-        files = (*self.entry.audio_paths, self.entry.words, self.entry.sidecar)
-        known = turns_beside(self.entry)
-        return stamp(VERSION, self.recipe.digest(), entry, [file_stamp(path) for path in (*files, known)])
+    @property
+    def key(self) -> str:
+        return self.given.entry.call_id
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What the first pass found; `words` and `problems` lie in the ledger beside it.
+    """What identifies a call and how long it is: all that a plan needs to know of it.
 
     Sample counts are at 24 kHz. `voice_*_us` is the call's best stretch of agent speech, for use as
     another call's voice sample; empty where there is none. `input_sha256` covers everything that the
@@ -80,100 +68,66 @@ class Scan:
         return samples_to_us(self.samples)
 
 
-def scan_call(job: ScanJob) -> Scan:
-    """Decode once, read the words, and keep the result in the ledger.
+@dataclass(frozen=True)
+class ScannedCall:
+    """All that the first pass found. `conditions`: what the text is to be conditioned on, as the corpus says."""
 
-    Raises CallRefused where the call cannot be built.
-    """
-    ledger = Ledger(job.store_root)
-    found = ledger.done(KIND, job.entry.call_id, job.stamp())
-    if found is not None:
-        return Scan(**json.loads((found / "scan.json").read_text(encoding="utf-8")))
-    log = ProblemLog(job.entry.call_id, strict=job.recipe.strict)
-    ready = ready_call(job.entry, job.recipe, job.store_root)
-    entry = ready.entry
-    log.extend(ready.notes)
-    found_audio = ready.audio.scan(log)
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    duration_us = samples_to_us(found_audio.samples)
-    rule = ready.rule if ready.rule is not None else speaker_rule(entry, job.recipe)
-    words, conditions = read_words(
-        dataclasses.replace(job, entry=entry), sidecar, duration_us, log, rule=rule
-    )
+    scan: Scan
+    words: tuple[TimedWord, ...]
+    problems: tuple[Problem, ...]
+    conditions: dict[str, Any] | None
+
+
+def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
+    """Decode once and read the words. Raises CallRefused where the call cannot be built."""
+    build, recipe = job.build, job.recipe
+    call_id = job.given.entry.call_id
+    log = ProblemLog(call_id, strict=recipe.strict)
+    prepared = prepare_call(job.given, build)
+    entry = prepared.entry
+    log.extend(prepared.notes)
+    found = prepared.audio.scan(log)
+    words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
     is_masked = is_masked_by_check(
-        entry.call_id,
-        ready.audio.agent,
-        words,
-        job.recipe,
-        ledger=ledger,
-        log=log,
-        audio_sha256=found_audio.sha256,
+        call_id, prepared.audio.agent, words, build, log=log, audio_sha256=found.sha256
     )
     start_us, end_us = voice_stretch(
-        words, speaker=job.recipe.text.main_speaker, limit_s=_voice_limit_s(job.recipe)
+        words,
+        speaker=recipe.text.main_speaker,
+        limit_s=recipe.prefix.voice_max_s if recipe.prefix is not None else 0.0,
     )
     scan = Scan(
-        call_id=job.entry.call_id,
-        samples=found_audio.samples,
-        agent_samples=found_audio.agent_samples,
-        caller_samples=found_audio.caller_samples,
-        audio_sha256=found_audio.sha256,
-        input_sha256=_input_sha256(entry, found_audio),
+        call_id=call_id,
+        samples=found.samples,
+        agent_samples=found.agent_samples,
+        caller_samples=found.caller_samples,
+        audio_sha256=found.sha256,
+        input_sha256=_input_sha256(entry, found),
         words=len(words),
         voice_start_us=start_us,
         voice_end_us=end_us,
-        agent_band_hz=found_audio.band_hz["agent"],
-        caller_band_hz=found_audio.band_hz["caller"],
+        agent_band_hz=found.band_hz["agent"],
+        caller_band_hz=found.band_hz["caller"],
         is_masked=is_masked,
     )
-    with ledger.result(KIND, job.entry.call_id, job.stamp()) as folder:
-        _dump(folder / "scan.json", dataclasses.asdict(scan))
-        _dump(folder / "words.json", [dataclasses.asdict(word) for word in words])
-        _dump(
-            folder / "problems.json", [dataclasses.asdict(without_root(problem, job.root)) for problem in log]
-        )
-        _dump(folder / "conditions.json", conditions)
-    return scan
+    problems = tuple(without_root(problem, build.corpus_root) for problem in log)
+    return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
 
 
 def read_words(
-    job: ScanJob, sidecar: Sidecar | None, duration_us: int, log: ProblemLog, *, rule: SpeakerRule
+    text: CallText, recipe: Recipe, duration_us: int, log: ProblemLog
 ) -> tuple[list[TimedWord], Mapping[str, Any] | None]:
     """The call's repaired words and its text conditions, as the recipe's `words.source` says.
 
     Raises CallRefused where the agent has no words and the recipe does not say that this is meant.
     """
-    entry, recipe = job.entry, job.recipe
-    conditions = entry.text_conditions
+    entry = text.entry
     if recipe.words.source == "none":
-        return [], conditions
-    words, given = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
-    if conditions is None and not entry.swapped:
-        conditions = given
+        return [], entry.text_conditions
+    words = text.words(duration_us=duration_us, log=log)
     for fault in main_speaker_faults(words, recipe.text.main_speaker):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
-    return words, conditions
-
-
-def scanned_words(folder: Path) -> list[TimedWord]:
-    """The words that a scan kept."""
-    return [TimedWord(**word) for word in json.loads((folder / "words.json").read_text(encoding="utf-8"))]
-
-
-def scanned_problems(folder: Path) -> list[Problem]:
-    """The problems that a scan kept."""
-    return [
-        Problem(**problem) for problem in json.loads((folder / "problems.json").read_text(encoding="utf-8"))
-    ]
-
-
-def scanned_conditions(folder: Path) -> Mapping[str, Any] | None:
-    """The text conditions that a scan kept."""
-    return json.loads((folder / "conditions.json").read_text(encoding="utf-8"))
-
-
-def _voice_limit_s(recipe: Recipe) -> float:
-    return recipe.prefix.voice_max_s if recipe.prefix is not None else 0.0
+    return words, text.conditions
 
 
 def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
@@ -193,5 +147,12 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
     )
 
 
-def _dump(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+SCAN: Final = Stage(
+    name="scan",
+    version=5,
+    result=ScannedCall,
+    run=scan_call,
+    recipe=(*PREPARE_KEYS, *SPEECH_CHECK_KEYS, "prefix.voice_max_s"),
+    after=(*PREPARING, SPEECH_CHECK),
+    head="scan",
+)

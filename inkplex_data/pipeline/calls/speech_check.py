@@ -1,4 +1,4 @@
-"""The recipe's `check_speech` while a call is prepared: what was measured is kept in the ledger, what follows is not.
+"""The recipe's `check_speech`: what is measured is kept, what follows from it is judged anew.
 
 So a rerun, and other limits in the recipe, cost no listening; and the verdict depends on nothing but the call.
 """
@@ -6,35 +6,79 @@ So a rerun, and other limits in the recipe, cost no listening; and the verdict d
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from inkplex_data.audio.call_audio import ChannelRef
-from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.ledger import Ledger, stamp
-from inkplex_data.problems import CODES, Problem, ProblemLog
+from inkplex_data.pipeline.stage import Build, Job, Stage
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.torch_settings import torch_threads
 
-if TYPE_CHECKING:
-    from inkplex_data.speech.check.agreement import Measured
-
-VERSION: Final = 1
-KIND: Final = "speech"
 MAX_TOLD: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeechCheckJob(Job):
+    """The agent's words of one call beside its sound, which is known by its digest."""
+
+    call_id: str
+    agent: ChannelRef = field(compare=False)
+    audio_sha256: str
+    channel: tuple[str, int]
+    words: tuple[TimedWord, ...]
+
+    @property
+    def key(self) -> str:
+        return self.call_id
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The fields of `agreement.Measured`, in plain values: whoever does not check need not load it."""
+
+    measured: dict[str, Any]
+
+
+def listen(job: SpeechCheckJob, folder: Path) -> Heard:
+    """Measure with Whisper. Raises CheckpointError, MissingLibraryError, and CallRefused as decoding does."""
+    from inkplex_data.speech.align.align_corpus import channel_samples
+    from inkplex_data.speech.check.agreement import measure
+
+    assert job.recipe.check_speech is not None
+    # One thread: calls run side by side, and sums over threads differ in their last bits.
+    with torch_threads(1):
+        scorer = tools.speech_scorer(job.recipe.check_speech.model)
+        return Heard(dataclasses.asdict(measure(channel_samples(job.agent), job.words, scorer)))
+
+
+SPEECH_CHECK: Final = Stage(
+    name="speech-check",
+    version=2,
+    result=Heard,
+    run=listen,
+    recipe=("check_speech.model",),
+    needs_device=True,
+)
+SPEECH_CHECK_KEYS: Final = (
+    "check_speech.margin",
+    "check_speech.max_wer",
+    "check_speech.on_failure",
+    "strict",
+)
+"""The recipe keys that `is_masked_by_check` reads itself."""
 
 
 def is_masked_by_check(
     call_id: str,
     agent: ChannelRef,
     words: Sequence[TimedWord],
-    recipe: Recipe,
+    build: Build,
     *,
-    ledger: Ledger,
     log: ProblemLog,
     audio_sha256: str,
 ) -> bool:
@@ -44,30 +88,28 @@ def is_masked_by_check(
     `words` are all of the call's. What was found goes to `log`. Raises CallRefused (speech-word-error,
     speech-fact-lost) where the recipe refuses such calls, CheckpointError, MissingLibraryError.
     """
-    from inkplex_data.speech.check.agreement import judge
-
-    settings = recipe.check_speech
-    own = [word for word in words if word.speaker == recipe.text.main_speaker]
+    settings = build.recipe.check_speech
+    own = tuple(word for word in words if word.speaker == build.recipe.text.main_speaker)
     if settings is None or not own:
         return False
-    mark = stamp(
-        VERSION,
-        settings.model,
-        audio_sha256,
-        [agent.path.name, agent.channel_index],
-        [[word.text, word.start_us, word.end_us] for word in own],
+    from inkplex_data.speech.check.agreement import Measured, judge
+    from inkplex_data.speech.check.weigh import Weighed
+
+    job = SpeechCheckJob(
+        build=build,
+        call_id=call_id,
+        agent=agent,
+        audio_sha256=audio_sha256,
+        channel=(agent.path.name, agent.channel_index),
+        words=own,
     )
-    folder = ledger.done(KIND, call_id, mark)
-    if folder is None:
-        with ledger.result(KIND, call_id, mark) as working:
-            _listen(working / "measured.json", agent, own, settings.model)
-        folder = ledger.folder(KIND, call_id)
-    measured = _read(folder / "measured.json")
+    body = SPEECH_CHECK.do(job).measured
+    measured = Measured(**(body | {"facts": tuple(Weighed(**fact) for fact in body["facts"])}))
     found = judge(call_id, own, measured, max_wer=settings.max_wer, margin_nats=settings.margin).problems
     if not found:
         return False
-    if settings.on_failure == "refuse" or recipe.strict:
-        raise refusal(found)
+    if settings.on_failure == "refuse" or build.recipe.strict:
+        raise failed_check(found)
     log.extend(found)
     if settings.on_failure == "report":
         return False
@@ -75,29 +117,9 @@ def is_masked_by_check(
     return True
 
 
-def refusal(found: Sequence[Problem]) -> CallRefused:
+def failed_check(found: Sequence[Problem]) -> CallRefused:
     """The refusal that tells all that was found in one call; its code is that of the first. Pure."""
     told = [f"{problem.item}: {problem.message}" if problem.item else problem.message for problem in found]
     if len(told) > MAX_TOLD:
         told = [*told[:MAX_TOLD], f"and {len(told) - MAX_TOLD} more"]
-    code = found[0].code
-    return CallRefused(code, "; ".join(told), next_step=CODES[code].remedy)
-
-
-def _listen(path: Path, agent: ChannelRef, words: Sequence[TimedWord], model: str) -> None:
-    from inkplex_data.speech.align.align_corpus import channel_samples
-    from inkplex_data.speech.check.agreement import measure
-
-    # One thread: calls run side by side, and sums over threads differ in their last bits.
-    with torch_threads(1):
-        measured = measure(channel_samples(agent), words, tools.speech_scorer(model))
-    path.write_text(json.dumps(dataclasses.asdict(measured), ensure_ascii=False), encoding="utf-8")
-
-
-def _read(path: Path) -> Measured:
-    from inkplex_data.speech.check.agreement import Measured
-    from inkplex_data.speech.check.weigh import Weighed
-
-    body = json.loads(path.read_text(encoding="utf-8"))
-    facts = tuple(Weighed(**fact) for fact in body.pop("facts"))
-    return Measured(**body, facts=facts)
+    return refusal(found[0].code, "; ".join(told))

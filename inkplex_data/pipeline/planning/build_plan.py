@@ -12,8 +12,8 @@ from inkplex_data.corpus.splits import assign_splits, given_splits, linked_famil
 from inkplex_data.memory.partners import Candidate, choose_partners
 from inkplex_data.memory.twins import root_of
 from inkplex_data.pipeline.calls.build_call import CallJob, MemoryRef
+from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import Scan, ScanJob
-from inkplex_data.pipeline.ledger import file_sha256
 from inkplex_data.pipeline.outcome import Refusals
 from inkplex_data.pipeline.planning.sharding import (
     PrefixPlan,
@@ -27,7 +27,9 @@ from inkplex_data.pipeline.planning.sharding import (
     voice_samples,
 )
 from inkplex_data.pipeline.prefixes import PrefixJob
-from inkplex_data.pipeline.recordings import FoundRecording, RecordingJob, tokens_path
+from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
+from inkplex_data.pipeline.stage import Build
+from inkplex_data.pipeline.stamp import file_sha256
 from inkplex_data.pipeline.target import Target
 from inkplex_data.problems import Problem, ProblemLog
 
@@ -51,33 +53,31 @@ def make_plan(
     scans: Mapping[str, Scan],
     found: Mapping[Path, FoundRecording],
     target: Target,
-    recipe: Recipe,
+    build: Build,
     *,
     refusals: Refusals,
-    corpus_root: Path,
     codec_sha256: str,
 ) -> BuildPlan:
     """Decide everything. Calls that cannot be built go to `refusals`; the plan is a function of its arguments."""
+    recipe = build.recipe
     able = [entry for entry in entries if entry.call_id in scans and entry.call_id not in refusals]
     able = _without_shared_audio(able, scans, target, refusals)
     able = _with_one_recording_per_id(able, found, target, refusals)
     splits = _splits(able, found, target, recipe)
     split_of = {entry.call_id: splits[entry.family] for entry in able}
-    prefixes, prefix_of, chosen = _prefixes(able, scans, split_of, target, recipe, codec_sha256=codec_sha256)
+    prefixes, prefix_of, chosen = _prefixes(able, scans, split_of, target, build, codec_sha256=codec_sha256)
     partner_of = _partners(able, found, split_of, target, recipe)
     memory_of = {
-        path: _memory(path, recording, target, recipe, corpus_root) for path, recording in found.items()
+        path: _memory(recording, RecordingJob(build=build, path=path)) for path, recording in found.items()
     }
     first_ix = target.next_index(target.calls, "call_ix")
     jobs = {}
     for index, entry in enumerate(able):
         memory = memory_of.get(entry.recording) if entry.recording is not None else None
         jobs[entry.call_id] = CallJob(
-            entry=entry,
-            recipe=recipe,
-            store_root=target.root,
+            build=build,
+            scanned=ScanJob(build=build, given=CallInput.of(entry)),
             scan=scans[entry.call_id],
-            scan_stamp=ScanJob(entry, recipe, target.root, corpus_root).stamp(),
             call_ix=first_ix + index,
             family=entry.family,
             split=split_of[entry.call_id],
@@ -100,7 +100,7 @@ def make_plan(
             for number, members in enumerate(shards)
         },
         recordings=tuple(
-            RecordingJob(path, corpus_root, recipe, target.root)
+            RecordingJob(build=build, path=path)
             for path, recording in found.items()
             if path in used and recording.recording_id not in known
         ),
@@ -200,11 +200,12 @@ def _prefixes(
     scans: Mapping[str, Scan],
     split_of: Mapping[str, str],
     target: Target,
-    recipe: Recipe,
+    build: Build,
     *,
     codec_sha256: str,
 ) -> tuple[list[PrefixJob], dict[str, str], dict[str, VoiceSample]]:
     """The prefixes to encode, the one that each call uses, and the voice samples of the calls that have one."""
+    recipe = build.recipe
     if recipe.prefix is None:
         return [], {}, {}
     by_id = {entry.call_id: entry for entry in entries}
@@ -243,17 +244,18 @@ def _prefixes(
             name = prefix_id(sample, role, {**digest, "file": file_sha256(Path(path))})
             plans.setdefault(name, PrefixPlan(name, sample, role))
     stored = set(target.prefixes["prefix_id"].to_list())
-    jobs = [
-        PrefixJob(
-            plan,
-            by_id.get(plan.voice.call_id) if plan.voice and plan.voice.call_id else None,
-            recipe,
-            target.root,
-        )
-        for plan in plans.values()
-        if plan.prefix_id not in stored
-    ]
+    jobs = [_prefix_job(plan, by_id, build) for plan in plans.values() if plan.prefix_id not in stored]
     return jobs, prefix_of, chosen
+
+
+def _prefix_job(plan: PrefixPlan, by_id: Mapping[str, CallEntry], build: Build) -> PrefixJob:
+    voice = plan.voice
+    return PrefixJob(
+        build=build,
+        plan=plan,
+        source=CallInput.of(by_id[voice.call_id]) if voice and voice.call_id else None,
+        voice_file=Path(voice.path) if voice and voice.path else None,
+    )
 
 
 def _partners(
@@ -283,11 +285,8 @@ def _partners(
     return choose_partners(candidates, seed=recipe.splits.seed, branches=_branches(found))
 
 
-def _memory(
-    path: Path, recording: FoundRecording, target: Target, recipe: Recipe, corpus_root: Path
-) -> MemoryRef:
-    tokens = tokens_path(RecordingJob(path, corpus_root, recipe, target.root))
-    return MemoryRef(recording.recording_id, tokens, recording.sha256)
+def _memory(recording: FoundRecording, job: RecordingJob) -> MemoryRef:
+    return MemoryRef(recording.recording_id, RECORDING.folder(job), recording.sha256)
 
 
 def _tokens(job: CallJob, found: Mapping[Path, FoundRecording]) -> int:

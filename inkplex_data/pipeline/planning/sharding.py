@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-FRAME_BYTES = 16 * 2 + 4 + 1 + 1
-"""Uncompressed bytes of one stored frame: 16 codes of 2 bytes, text, role, mask."""
+from inkplex_data.store.frame_streams import frame_bytes
+
 WORD_BYTES = 64
 VERSIONS_PER_TOKEN = 18
 VERSION_BYTES = 8
@@ -28,7 +28,7 @@ class Sized:
 
 def call_bytes(*, frames: int, words: int, tokens: int) -> int:
     """Estimated stored size of a call. `tokens` are those of its recording (0 without memory)."""
-    return frames * FRAME_BYTES + words * WORD_BYTES + tokens * VERSIONS_PER_TOKEN * VERSION_BYTES
+    return frames * frame_bytes() + words * WORD_BYTES + tokens * VERSIONS_PER_TOKEN * VERSION_BYTES
 
 
 def recording_bytes(*, tokens: int, state_width: int, state_rows: int) -> int:

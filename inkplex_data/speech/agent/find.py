@@ -15,18 +15,17 @@ from inkplex_data.audio.activity import LevelMeter
 from inkplex_data.audio.call_audio import CallAudio, CallFiles, open_files
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.transcripts import (
     SpeakerRule,
     Transcript,
     read_segments,
-    read_transcript,
 )
-from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE, agent_label
+from inkplex_data.corpus.transcripts.speakers import agent_label
 from inkplex_data.corpus.word_repair import RawWord, repair_words
 from inkplex_data.errors import CallRefused, UsageError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 from inkplex_data.speech.agent.place import Channels, Said, channels_of_levels, texts_of
 from inkplex_data.speech.agent.score import (
     CHANNELS,
@@ -87,14 +86,14 @@ def decide(
     agent: Rule,
     *,
     files: CallFiles | None = None,
-    rule: SpeakerRule = DEFAULT_RULE,
+    text: CallText | None = None,
     threshold: float = THRESHOLD,
     hear: Hear | None = None,
 ) -> Decision:
     """Name the channels of a call where the corpus does not.
 
-    `files` are the call's, where they are open already. `rule` finds the agent among a transcript's labels. `hear` transcribes the beginning of a channel; it is
-    asked where the rest does not decide. A guess is acted on from the confidence `threshold`.
+    `files` and `text` are the call's, where they are open and read already. `hear` transcribes the beginning of a
+    channel; it is asked where the rest does not decide. A guess is acted on from the confidence `threshold`.
     Raises CallRefused: agent-undecided, and what opening and decoding the file raise.
     """
     if not isinstance(entry.audio, Path) or (entry.channels is not None and not entry.channels_assumed):
@@ -105,16 +104,11 @@ def decide(
     if agent != "auto":
         return Decision(_with_agent(entry, CHANNELS.index(agent)), "rule")
     audio = files.channels((0, 1))
-    guess = guess_agent(entry, audio, rule=rule, threshold=threshold, hear=hear)
+    guess = guess_agent(entry, audio, text=text, threshold=threshold, hear=hear)
     if not guess.decided(threshold):
         # Where the sound itself is at fault (one sound twice, no sound at all), that is what to say.
         audio.scan(ProblemLog(entry.call_id))
-        raise CallRefused(
-            "agent-undecided",
-            f"{guess.text()}; {threshold:.2f} is needed",
-            where=entry.source,
-            next_step="name the `channels` in the manifest, or build with `--agent left` or `--agent right`",
-        )
+        raise refusal("agent-undecided", f"{guess.text()}; {threshold:.2f} is needed", entry.source)
     return Decision(_with_agent(entry, guess.agent_channel), "guess", guess)
 
 
@@ -128,7 +122,7 @@ def guess_agent(
     entry: CallEntry,
     audio: CallAudio,
     *,
-    rule: SpeakerRule = DEFAULT_RULE,
+    text: CallText | None = None,
     threshold: float = THRESHOLD,
     hear: Hear | None = None,
 ) -> SideGuess:
@@ -139,15 +133,15 @@ def guess_agent(
     Raises CallRefused for sound that cannot be decoded. A transcript that cannot be read is no evidence.
     """
     channels = channels_of_levels(_levels(audio))
-    text = _text(entry, rule)
-    known = dict(text.channels)
+    said = _text(text if text is not None else CallText.of(entry))
+    known = dict(said.channels)
     evidence = order_evidence(channels.first_us())
-    evidence += phrase_evidence(texts_of(text.said, channels, known))
-    words, doubt_side = _words_evidence(text, channels, known)
+    evidence += phrase_evidence(texts_of(said.said, channels, known))
+    words, doubt_side = _words_evidence(said, channels, known)
     guess = combine([*evidence, *words])
     if hear is not None and not guess.decided(threshold):
         beginnings = [hear(samples) for samples in _beginnings(audio)]
-        given = texts_of(text.said, channels, known)
+        given = texts_of(said.said, channels, known)
         evidence = order_evidence(channels.first_us())
         evidence += phrase_evidence([f"{a} | {b}" for a, b in zip(given, beginnings, strict=True)])
         guess = combine([*evidence, *words])
@@ -193,34 +187,23 @@ def _words_evidence(
     return evidence, None if text.says_whose else channels.side_of(own)
 
 
-def _text(entry: CallEntry, rule: SpeakerRule) -> _Text:
+def _text(text: CallText) -> _Text:
     # The rule's own channel is what is looked for here, and labels are those of the call before any exchange.
-    rule = replace(rule, agent_channel=-1, swapped=False)
+    rule = replace(text.rule, agent_channel=-1, swapped=False)
+    path = text.entry.words
     try:
-        if entry.words is None:
-            return _of_sidecar(entry, rule)
-        try:
-            return _of_transcript(read_transcript(entry.words), rule)
-        except CallRefused as error:
-            if error.code not in {"words-no-word-times", "words-speakers-only"}:
-                return _Text()
-        found = [one for one in read_segments(entry.words) if isfinite(one.start_s) and isfinite(one.end_s)]
+        if path is None or not text.lacks_word_times:
+            given = text.best_transcript
+            return _of_transcript(given, rule) if given is not None else _Text()
+        found = [one for one in read_segments(path) if isfinite(one.start_s) and isfinite(one.end_s)]
         said = [
             Said(one.speaker, seconds_to_us(one.start_s), seconds_to_us(one.end_s), one.text) for one in found
         ]
         raw = [RawWord(one.text, one.start_s, one.end_s, one.speaker, None, one.item) for one in found]
-        label = agent_label(Transcript(raw, "segments", entry.words), rule)
+        label = agent_label(Transcript(raw, "segments", path), rule)
         return _Text(tuple(said), label)
     except CallRefused:
         return _Text()
-
-
-def _of_sidecar(entry: CallEntry, rule: SpeakerRule) -> _Text:
-    words = read_sidecar(entry.sidecar).words if entry.sidecar is not None else None
-    if words is None:
-        return _Text()
-    raw = [RawWord(one.text, one.start_s, one.end_s, one.speaker, None, "") for one in words.items]
-    return _of_transcript(Transcript(raw, "sidecar", entry.sidecar or Path()), rule)
 
 
 def _of_transcript(transcript: Transcript, rule: SpeakerRule) -> _Text:

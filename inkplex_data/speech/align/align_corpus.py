@@ -18,14 +18,14 @@ import numpy.typing as npt
 from inkplex_data.atomic import replacing
 from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_files
 from inkplex_data.audio.resample import resample
-from inkplex_data.corpus.call_words import has_word_times
+from inkplex_data.corpus.call_text import CallText, has_word_times, speaker_rule
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.transcripts import SpeakerRule, read_transcript, word_suffixes
 from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
-from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.agent.find import Rule, decide
 from inkplex_data.speech.align.known import Voices, align_known
 from inkplex_data.speech.align.packing import RATE_HZ
@@ -124,7 +124,7 @@ def align_entry(
     for reason, filtered in found.removed:
         log.add("word-filtered", f"{reason}: {filtered[:200]}")
     if not found.words:
-        raise CallRefused("words-not-found", "no words were heard in the agent's channel", where=entry.source)
+        raise refusal("words-not-found", "no words were heard in the agent's channel", entry.source)
     return sorted([*words, *found.words], key=lambda word: word.start_us)
 
 
@@ -188,14 +188,10 @@ def _align_one(
         if not redo and text is None and entry.words is not None and has_word_times(entry.words):
             return AlignedCall(entry.call_id, "kept", entry.words)
         if path.is_file() and _has_text(path):
-            raise CallRefused(
-                "words-name-taken",
-                "is a text without word times, and would be overwritten by its words",
-                where=str(path),
-                next_step="write to a folder of its own (`-o DIR`), or rename the text",
-            )
+            what = "is a text without word times, which its own words would overwrite"
+            raise refusal("words-name-taken", what, path)
         entry = _sided(entry, side, aligner, log, agent=agent, text=text)
-        words = align_entry(entry, aligner, log, rule=_rule(entry, agent), text=text)
+        words = align_entry(entry, aligner, log, rule=speaker_rule(entry, agent=agent), text=text)
         write_words(path, words)
     except CallRefused as error:
         log.refuse(error)
@@ -224,15 +220,10 @@ def _sided(
 ) -> CallEntry:
     """The entry with its channels named. Raises CallRefused as `decide` does."""
     told = replace(entry, words=text) if text is not None else entry
-    found = decide(told, side, rule=_rule(entry, agent), hear=aligner.text)
+    found = decide(told, side, text=CallText.of(told, agent=agent), hear=aligner.text)
     if found.guess is not None:
         log.add("agent-guessed", found.guess.text(), item=entry.source)
     return replace(found.entry, words=entry.words)
-
-
-def _rule(entry: CallEntry, agent: str | None) -> SpeakerRule:
-    channel = entry.channels.agent if entry.channels is not None else 0
-    return SpeakerRule(agent=agent, agent_channel=channel)
 
 
 def _record(folder: Path, failures: list[dict[str, Any]]) -> None:

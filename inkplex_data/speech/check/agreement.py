@@ -14,14 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.clock import US_PER_S, us_to_seconds
-from inkplex_data.corpus.call_words import given_words
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.read_corpus import read_corpus
-from inkplex_data.corpus.sidecars.sidecar import read_sidecar
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
-from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.align.align_corpus import agent_channel, channel_samples
 from inkplex_data.speech.align.packing import RATE_HZ, pack
 from inkplex_data.speech.align.whisper_weights import PACKAGED
@@ -110,24 +108,22 @@ def check_corpus(
         # One call must not stop the others, whatever its file does to a decoder or a model.
         except Exception as error:
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-            yield _refused(entry, CallRefused("unexpected", what))
+            yield _refused(entry, refusal("unexpected", what))
         else:
             yield judge(entry.call_id, words, measured, max_wer=max_wer, margin_nats=margin_nats)
 
 
 def _refused(entry: CallEntry, error: CallRefused) -> SpeechCheck:
-    return SpeechCheck(entry.call_id, 0, float("nan"), [ProblemLog(entry.call_id).refuse(error)])
+    return SpeechCheck(entry.call_id, 0, float("nan"), [Problem.of_refusal(entry.call_id, error)])
 
 
 def target_words(entry: CallEntry, duration_us: int, *, agent: str | None = None) -> list[TimedWord]:
     """The agent's words as the corpus gives them; `agent` is its label there. Raises CallRefused."""
-    log = ProblemLog(entry.call_id)
-    rule = SpeakerRule(agent=agent, agent_channel=entry.channels.agent if entry.channels is not None else 0)
-    sidecar = read_sidecar(entry.sidecar) if entry.sidecar is not None else None
-    words, _ = given_words(entry, sidecar, duration_us=duration_us, log=log, rule=rule)
+    text = CallText.of(entry, agent=agent)
+    words = text.words(duration_us=duration_us, log=ProblemLog(entry.call_id))
     words = [word for word in words if word.speaker == SPEAKER_MAIN]
     if not words:
-        raise CallRefused("text-all-pad", "the call has no words of its agent to check", where=entry.where)
+        raise refusal("text-all-pad", "the call has no words of its agent to check", entry.where)
     return words
 
 

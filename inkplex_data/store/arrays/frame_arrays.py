@@ -1,4 +1,4 @@
-"""Arrays along the frames of a shard's calls: codes, text, role, mask. Chunks of 4,096 frames.
+"""Arrays along the frames of a shard's calls, those of `store/frame_streams.py`. Chunks of 4,096 frames.
 
 A chunk file is its values, zstd-compressed, then the CRC32C of the compressed bytes. Every chunk is
 written, zeros too, so one that is missing is damage and is reported as such.
@@ -17,6 +17,7 @@ from crc32c import crc32c
 from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.store.arrays.zarr_metadata import (
     CRC_BYTES,
+    DTYPES,
     GROUP,
     ZSTD_LEVEL,
     frame_array_document,
@@ -36,7 +37,15 @@ class FrameArraysWriter:
     """Writes several arrays that share the frame axis, holding one chunk of each."""
 
     def __init__(self, folder: Path, arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-        """`folder` is the Zarr group; `arrays` gives name → (dtype, shape of one frame)."""
+        """`folder` is the Zarr group; `arrays` gives name → (dtype, shape of one frame).
+
+        Raises UsageError for a dtype that is not one of `zarr_metadata.DTYPES`: no reader would take it.
+        """
+        for name, (dtype, _) in arrays.items():
+            if dtype not in DTYPES:
+                raise UsageError(
+                    f"array {name!r} cannot hold {dtype}", next_step=f"It can hold {', '.join(DTYPES)}."
+                )
         self.frames = 0
         self._folder = folder
         self._arrays = dict(arrays)

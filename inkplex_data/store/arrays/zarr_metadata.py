@@ -22,12 +22,11 @@ CRC_BYTES = 4
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 _BYTES_8 = {"name": "bytes"}
 _CRC32C = {"name": "crc32c"}
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "uint8": np.dtype("u1"),
-    "int8": np.dtype("i1"),
-    "uint16": np.dtype("<u2"),
-    "int32": np.dtype("<i4"),
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(name).newbyteorder("<")
+    for name in ("uint8", "int8", "uint16", "int16", "int32", "float16", "float32")
 }
+"""What arrays may hold, little-endian."""
 
 GROUP = {"attributes": {}, "zarr_format": 3, "node_type": "group"}
 
@@ -68,7 +67,7 @@ def _array_document(
 def frame_array_document(shape: Sequence[int], dtype: str, chunk_rows: int) -> dict[str, Any]:
     """Metadata of an array [F, …] in chunks of `chunk_rows` rows, zstd under a crc32c checksum."""
     codecs = [
-        _BYTES_8 if dtype in {"uint8", "int8"} else _BYTES,
+        _BYTES_8 if DTYPES[dtype].itemsize == 1 else _BYTES,
         {"name": "zstd", "configuration": {"level": ZSTD_LEVEL, "checksum": False}},
         _CRC32C,
     ]
@@ -120,7 +119,7 @@ def parse_array(data: bytes, *, where: str) -> ArrayMeta:
         {"name": "default"},
         "default",
     )
-    dtype = _DTYPES.get(str(document.get("data_type")))
+    dtype = DTYPES.get(str(document.get("data_type")))
     if dtype is None:
         raise wrong("data_type", document.get("data_type"))
     shape = _shape(document.get("shape"))
@@ -134,7 +133,7 @@ def parse_array(data: bytes, *, where: str) -> ArrayMeta:
     inner = None
     if len(codecs) == 1:
         inner = _inner_shape(codecs[0], chunk)
-        if inner is None or dtype.itemsize != 2:
+        if inner is None or dtype != DTYPES["uint16"]:
             raise wrong("codecs", codecs)
     elif not _is_frame_chain(codecs, dtype):
         raise wrong("codecs", codecs)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import json
 import os
 import struct
@@ -12,12 +11,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
-from inkplex_data.corpus.recordings.recording import read_recording
-from inkplex_data.errors import RecordingError, UsageError
+from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture import imported_states
-from inkplex_data.memory.capture.import_states import import_states
 from inkplex_data.memory.capture.imported_states import open_states_file
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_float32, from_tensor
 from inkplex_data.memory.capture.state_source import ImportedStates, state_source
@@ -82,8 +79,8 @@ def described(shape: Any, offsets: Any, dtype: Any = "BF16") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no safetensors file: 0 bytes"),
-        (struct.pack("<Q", 2**62) + b"{}", "is no safetensors file: 10 bytes, header of 4,611"),
+        (b"", "is not a safetensors file: 0 bytes"),
+        (struct.pack("<Q", 2**62) + b"{}", "is not a safetensors file: 10 bytes, header of 4,611"),
         (struct.pack("<Q", 5) + b"{nope", "its header is not JSON"),
         (header({}), r"has 0 tensors \(none\) and none named 'states'"),
         (header({"a": {}, "b": {}}), r"has 2 tensors \(a, b\) and none named"),
@@ -144,72 +141,9 @@ def test_requests_in_any_order_give_states_in_layout_order(tmp_path: Path) -> No
 
 def test_mixtures_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        RecordingError, match=r"r.jsonl:4: call 2 names no states; call 1 \(line 3\) names 1.safe"
+        RecordingError, match=r"r.jsonl:4: request 2 names no states; request 1 \(line 3\) names 1.safe"
     ) as caught:
         state_source([stated(tmp_path, 1, 4), Asked(2, 1)], None, source="r.jsonl")
     assert caught.value.code == "recording-states-mixed"
     with pytest.raises(RecordingError, match=r"states have width 9, those of 1\.safetensors have 8"):
         state_source([stated(tmp_path, 1, 4), stated(tmp_path, 2, 4, width=9)], None, source="r.jsonl")
-
-
-def write_recording(folder: Path, sizes: dict[int, int], **fields: Any) -> Path:
-    token = {"id": 1, "kind": "other", "bytes_b64": base64.b64encode(b"\xc3").decode(), "at": 0.1}
-    lines: list[dict[str, Any]] = [
-        {"schema": "inkplex/recording@1", "recording": "r", "provenance": {"é": 1}}
-    ]
-    lines += [{"call": call, "tokens": [token] * size, **fields} for call, size in sizes.items()]
-    path = folder / "task.recording.jsonl"
-    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Path:
-    """What a serving engine left: states of calls 0 and 3."""
-    folder = tmp_path / "engine"
-    folder.mkdir()
-    save_file({"states": tensor(5, seed=0)}, folder / "call_000000.safetensors")
-    save_file({"states": tensor(2, seed=3)}, folder / "call_3.safetensors")
-    (folder / "engine.log").write_text("x")
-    return folder
-
-
-@pytest.mark.parametrize("inside", [True, False])
-def test_import_states(tmp_path: Path, engine: Path, inside: bool) -> None:
-    recording = write_recording(tmp_path, {0: 5, 1: 0, 3: 2})
-    out = (tmp_path if inside else tmp_path / "corpus") / "out.recording.jsonl"
-    result = import_states(recording, engine, out)
-    assert (result.requests, result.tokens, result.width, result.copied) == (2, 7, 8, 0 if inside else 2)
-    written = list(read_recording(out))
-    assert [call.states_path is None for call in written] == [False, True, False]
-    for call, seed in ((written[0], 0), (written[2], 3)):
-        assert call.states_path is not None
-        assert torch.equal(load_file(call.states_path)["states"], tensor(len(call), seed=seed))
-    before, after = recording.read_text().splitlines(), out.read_text().splitlines()
-    assert before[0] == after[0]
-    for old, new in zip(before[1:], after[1:], strict=True):
-        assert {key: value for key, value in json.loads(new).items() if key != "states"} == json.loads(old)
-    # Importing again over itself changes nothing.
-    again = out.read_bytes()
-    import_states(out, engine, out)
-    assert out.read_bytes() == again
-
-
-def test_import_states_names_what_does_not_fit(tmp_path: Path, engine: Path) -> None:
-    out = tmp_path / "corpus" / "out.jsonl"
-    with pytest.raises(UsageError, match=r"no states for 1 requests, among them call 2; 1 files .* call_3"):
-        import_states(write_recording(tmp_path, {0: 5, 2: 2}), engine, out)
-    with pytest.raises(RecordingError, match=r"task.recording.jsonl:3: call_3.safetensors: .*4 computed"):
-        import_states(write_recording(tmp_path, {0: 5, 3: 4}), engine, out)
-    recording = write_recording(tmp_path, {0: 5, 3: 2})
-    save_file({"states": tensor(2)}, engine / "call_03.safetensors")
-    with pytest.raises(
-        UsageError, match=r"call_03.safetensors and call_3.safetensors are of the same request"
-    ):
-        import_states(recording, engine, out)
-    with pytest.raises(UsageError, match="no such folder"):
-        import_states(recording, tmp_path / "nowhere", out)
-    with pytest.raises(UsageError, match="no request of the recording computed a token"):
-        (tmp_path / "empty").mkdir()
-        import_states(write_recording(tmp_path, {0: 0}), tmp_path / "empty", out)
-    assert not out.parent.exists()

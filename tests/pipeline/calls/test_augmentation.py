@@ -119,8 +119,8 @@ def test_a_constructed_barge_in(tmp_path: Path) -> None:
     call = ink.open_store(tmp_path / "store").call("call")
     assert call.words["text"].to_list() == ["w0", "w1", "w2", "w3", "w4"]
     assert call.words.row(-1, named=True)["end_us"] == 1_700_000 and call.words["method"][-1] == "cut"
-    assert (call.level[22:38, 0] == -120).all() and (call.level[7:20, 0] > -30).all()
-    assert (call.level[19:31, 1] > -30).all()
+    assert (call.level[0, 22:38] == -120).all() and (call.level[0, 7:20] > -30).all()
+    assert (call.level[1, 19:31] > -30).all()
     sidecar = Sidecar.model_validate(json.loads(call.row["sidecar"]))
     assert sidecar.audio is not None and sidecar.audio.agent.origin == "constructed"
     assert sidecar.audio.transforms[0].settings["cuts_s"] == [[1.7, 3.0]]

@@ -14,14 +14,10 @@ from inkplex_data.audio import band
 from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.audio.resample import resample
 from inkplex_data.config.recipe import load_recipe
-from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.swap import swapped
-from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.scan_call import Scan
-from inkplex_data.pipeline.calls.speaker_rule import speaker_rule
 from inkplex_data.problems import ProblemLog
 
 
@@ -91,29 +87,3 @@ def test_an_installed_extension(streams: CallStreams, monkeypatch: pytest.Monkey
     tools.bandwidth.cache_clear()
     with pytest.raises(ConfigError, match="one of resample, longer, louder"):
         tools.bandwidth("none")
-
-
-def test_the_agents_label_goes_with_its_channel() -> None:
-    entry = CallEntry(
-        "a",
-        Path("a.wav"),
-        ChannelSpec(agent=1, caller=0),
-        None,
-        None,
-        None,
-        0,
-        "f",
-        None,
-        None,
-        None,
-        None,
-        None,
-        "",
-        "",
-    )
-    recipe = load_recipe(None)
-    assert speaker_rule(entry, recipe) == SpeakerRule(agent_channel=1)
-    # The labels of the transcript know nothing of the exchange.
-    assert speaker_rule(swapped(entry), recipe) == SpeakerRule(agent_channel=1, swapped=True)
-    named = load_recipe(None, {"words.agent": "spk_1", "text.main_speaker": "AGENT"})
-    assert speaker_rule(entry, named) == SpeakerRule(agent="spk_1", agent_channel=1, main="AGENT")

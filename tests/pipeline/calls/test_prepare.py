@@ -24,9 +24,10 @@ from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.prepare import Ready, ready_call
-from inkplex_data.pipeline.calls.scan_call import ScanJob, scan_call
+from inkplex_data.pipeline.calls.prepare import CallInput, Prepared, prepare_call
+from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.run import build_store
+from inkplex_data.pipeline.stage import Build
 from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, write_rttm
 from tests.conftest import ROOT
 from tests.pipeline.conftest import write_call
@@ -65,7 +66,17 @@ def recipe(**changes: object) -> Recipe:
     return load_recipe("moshi_mono", {"codec.id": "untrained:0", **changes})
 
 
-def said(found: Ready, label: str = "SPEAKER_MAIN") -> str:
+def prepare(entry: CallEntry, recipe: Recipe, store: Path) -> Prepared:
+    return prepare_call(CallInput.of(entry), Build(recipe, store, Path("corpus")))
+
+
+def scan(entry: CallEntry, recipe: Recipe, store: Path) -> Scan:
+    build = Build(recipe, store, Path("corpus"))
+    found: Scan = SCAN.perform(ScanJob(build=build, given=CallInput.of(entry)))
+    return found
+
+
+def said(found: Prepared, label: str = "SPEAKER_MAIN") -> str:
     assert found.entry.words is not None
     alignments = json.loads(found.entry.words.read_text())["alignments"]
     return " ".join(word for word, _, speaker in alignments if speaker == label)
@@ -83,7 +94,7 @@ def test_one_channel_becomes_two_streams_with_the_agents_words(
 ) -> None:
     """Made once; the same call finds them in the ledger, another recipe or another recording makes them anew."""
     store, entry = tmp_path / "store", entry_of(talk)
-    found = ready_call(entry, recipe(), store)
+    found = prepare(entry, recipe(), store)
     given, _ = soundfile.read(entry.audio, dtype="float32")
     assert isinstance(found.entry.audio, Path)
     made, rate_hz = soundfile.read(found.entry.audio, dtype="float32")
@@ -95,34 +106,34 @@ def test_one_channel_becomes_two_streams_with_the_agents_words(
 
     for tool in ("diarizer", "aligner"):
         monkeypatch.setattr(tools, tool, lambda *_: Nothing())
-    assert ready_call(entry, recipe(), store) == found
+    assert prepare(entry, recipe(), store) == found
     # What is unlike in these does not touch streams or words.
-    assert ready_call(entry, recipe(text__delay_s=0.2, words__whisper="packaged:tiny.en"), store) == found
+    assert prepare(entry, recipe(text__delay_s=0.2, words__whisper="packaged:tiny.en"), store) == found
     for name, value in (("main_speaker", "first"), ("inactive", "room"), ("seed", 3), ("speakers", 2)):
         other = recipe(**{f"audio.{name}": value})
         with pytest.raises(AssertionError, match="turns was used"):
-            ready_call(entry, other, store)
+            prepare(entry, other, store)
     for key, value in (("words.language", "de"), ("text.main_speaker", "ME"), ("words.agent", "Ann")):
         other = recipe(**{key: value})
         with pytest.raises(AssertionError, match=r"(words|hear) was used"):
-            ready_call(entry, other, store)
+            prepare(entry, other, store)
     soundfile.write(entry.audio, given[:-RATE_HZ], RATE_HZ, subtype="PCM_16")
     with pytest.raises(AssertionError, match="turns was used"):
-        ready_call(entry, recipe(), store)
+        prepare(entry, recipe(), store)
 
 
 def test_the_agent_by_label_and_captions_by_who_speaks(talk: Path, tmp_path: Path) -> None:
     """The second voice is made the agent; the captions' names, which no rule knows, follow the sides."""
     (talk / "talk.srt").write_text(CAPTIONS)
     entry = entry_of(talk)
-    found = ready_call(entry, recipe(audio__main_speaker="SPEAKER_01"), tmp_path / "store")
+    found = prepare(entry, recipe(audio__main_speaker="SPEAKER_01"), tmp_path / "store")
     assert said(found) == HORIZON and said(found, "SPEAKER_CALLER") == WIZARD
     assert "words-side-assumed" in {note.code for note in found.notes}
-    with pytest.raises(CallRefused, match="has SPEAKER_00, SPEAKER_01") as refused:
-        ready_call(entry, recipe(audio__main_speaker="SPEAKER_07"), tmp_path / "store")
+    with pytest.raises(CallRefused, match="speakers are SPEAKER_00, SPEAKER_01") as refused:
+        prepare(entry, recipe(audio__main_speaker="SPEAKER_07"), tmp_path / "store")
     assert refused.value.code == "speaker-label-unknown"
     with pytest.raises(CallRefused) as refused:
-        ready_call(entry, recipe(words__agent="Bob"), tmp_path / "store")
+        prepare(entry, recipe(words__agent="Bob"), tmp_path / "store")
     assert refused.value.code == "words-side-contradicts"
 
 
@@ -131,7 +142,7 @@ def test_an_exchanged_call_has_the_other_voice_as_its_agent(talk: Path, tmp_path
     entry = entry_of(talk)
     for rule in ("most", "random"):
         chosen = recipe(audio__main_speaker=rule, text__main_speaker="ME")
-        one, other = (ready_call(each, chosen, tmp_path / "store") for each in (entry, swapped(entry)))
+        one, other = (prepare(each, chosen, tmp_path / "store") for each in (entry, swapped(entry)))
         assert {said(one, "ME"), said(other, "ME")} == {WIZARD, HORIZON}
         assert said(one, "ME") == said(other, "SPEAKER_CALLER")
         assert other.entry.channels == ChannelSpec(1, 0) and one.entry.channels is None
@@ -144,13 +155,13 @@ def test_turns_beside_the_recording_need_no_diarizer(
     write_rttm(talk / "talk.rttm", [SpeakerTurn(0, 2_000_000, "ann"), SpeakerTurn(0, 8_000_000, "bob")], "x")
     with monkeypatch.context() as patch:
         patch.setattr(tools, "diarizer", lambda *_: Nothing())
-        found = ready_call(entry_of(talk), recipe(audio__main_speaker="ann"), tmp_path / "store")
+        found = prepare(entry_of(talk), recipe(audio__main_speaker="ann"), tmp_path / "store")
     made, _ = soundfile.read(found.entry.audio, dtype="float32")
     assert made[: 2 * RATE_HZ, 0].any() and not made[2 * RATE_HZ :, 0].any()
     assert "2 speakers by talk.rttm, main speaker ann, 2000000 µs of overlap" in found.notes[0].message
     (talk / "talk.rttm").unlink()
     with pytest.raises(CallRefused, match="there is no speaker 'ann'"):
-        ready_call(entry_of(talk), recipe(audio__main_speaker="ann"), tmp_path / "store")
+        prepare(entry_of(talk), recipe(audio__main_speaker="ann"), tmp_path / "store")
 
 
 def test_a_sidecar_of_the_corpus_stays_and_says_what_was_constructed(talk: Path, tmp_path: Path) -> None:
@@ -163,7 +174,7 @@ def test_a_sidecar_of_the_corpus_stays_and_says_what_was_constructed(talk: Path,
         "masks": {"excluded": [{"start_s": 7.5, "end_s": 8.0, "modality": "text", "reason": "uncertain"}]},
     }
     (talk / "talk.sidecar.json").write_text(json.dumps(given))
-    found = ready_call(entry_of(talk), recipe(), tmp_path / "store")
+    found = prepare(entry_of(talk), recipe(), tmp_path / "store")
     assert found.entry.sidecar is not None
     told = read_sidecar(found.entry.sidecar)
     assert told.audio is not None and told.masks is not None and told.words is not None
@@ -172,7 +183,7 @@ def test_a_sidecar_of_the_corpus_stays_and_says_what_was_constructed(talk: Path,
     assert [made.name for made in told.audio.transforms] == ["denoise", "diarize"]
     assert told.masks.excluded[0].reason == "uncertain"
     (talk / "talk.sidecar.json").unlink()
-    alone = ready_call(entry_of(talk), recipe(), tmp_path / "store").entry.sidecar
+    alone = prepare(entry_of(talk), recipe(), tmp_path / "store").entry.sidecar
     assert alone is not None and read_sidecar(alone).words is None
 
 
@@ -182,11 +193,11 @@ def test_what_is_there_stays(talk: Path, tmp_path: Path) -> None:
     (talk / "talk.json").write_text(json.dumps({"alignments": [["Yes.", [0.1, 0.3], "SPEAKER_MAIN"]]}))
     entry = entry_of(talk)
     for given, rules in ((entry, recipe()), (dataclasses.replace(entry, words=None), load_recipe(None))):
-        found = ready_call(given, rules, tmp_path / "store")
+        found = prepare(given, rules, tmp_path / "store")
         assert (found.entry.audio, found.entry.words, found.notes) == (given.audio, given.words, ())
     silent = dataclasses.replace(entry, words=None)
     with pytest.raises(CallRefused) as refused:
-        ready_call(silent, recipe(), tmp_path / "store")
+        prepare(silent, recipe(), tmp_path / "store")
     assert refused.value.code == "words-not-found"
 
 
@@ -199,11 +210,11 @@ def test_captions_do_not_displace_the_words_of_a_sidecar(talk: Path, tmp_path: P
     (talk / "talk.sidecar.json").write_text(json.dumps(sidecar))
     entry = entry_of(talk)
     assert entry.words is not None and entry.words.suffix == ".srt"
-    job = ScanJob(entry, recipe(words__source="given"), tmp_path / "store", talk)
-    assert scan_call(job).words == 1
+    given = recipe(words__source="given")
+    assert scan(entry, given, tmp_path / "store").words == 1
     (talk / "talk.sidecar.json").unlink()
     with pytest.raises(CallRefused, match="captions") as refused:
-        scan_call(dataclasses.replace(job, entry=entry_of(talk)))
+        scan(entry_of(talk), given, tmp_path / "store")
     assert "inkplex-data align" in str(refused.value)
 
 
@@ -211,7 +222,7 @@ def test_a_call_without_words_is_told_how_to_get_them(talk: Path, tmp_path: Path
     write_call(talk, "talk", 1)
     (talk / "talk.json").unlink()
     with pytest.raises(CallRefused) as refused:
-        scan_call(ScanJob(entry_of(talk), load_recipe(None), tmp_path / "store", talk))
+        scan(entry_of(talk), load_recipe(None), tmp_path / "store")
     assert refused.value.code == "text-all-pad"
     for way in ("`inkplex-data align`", "`--words whisper`", "`--words none`"):
         assert way in str(refused.value)

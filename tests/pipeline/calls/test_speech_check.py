@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -17,10 +16,11 @@ from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.errors import CallRefused, ConfigError
 from inkplex_data.grid import MASK_ALL, MASK_CALLER
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.scan_call import ScanJob, scan_call
-from inkplex_data.pipeline.calls.speech_check import is_masked_by_check, refusal
-from inkplex_data.pipeline.ledger import Ledger
+from inkplex_data.pipeline.calls.prepare import CallInput
+from inkplex_data.pipeline.calls.scan_call import SCAN, ScanJob
+from inkplex_data.pipeline.calls.speech_check import failed_check, is_masked_by_check
 from inkplex_data.pipeline.run import build_store
+from inkplex_data.pipeline.stage import Build
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.store.reader import open_store
 from tests.speech.align.clip import write_clip
@@ -62,37 +62,32 @@ def test_a_failed_call_is_masked_and_a_rerun_with_other_limits_does_not_listen_a
     ]
     assert "'sixty-five'" in found["message"][0]
 
-    jobs = [
-        ScanJob(entry, summary_recipe, tmp_path / "scans", corpus)
-        for summary_recipe in (
-            recipe_with(on_failure="refuse"),
-            recipe_with(on_failure="report"),
-            recipe_with(margin=1000.0),
-            load_recipe(None),
-        )
-        for entry in read_corpus(corpus).entries
-    ]
+    entries = read_corpus(corpus).entries
+
+    def scans(recipe: Recipe) -> list[ScanJob]:
+        build = Build(recipe, tmp_path / "scans", corpus)
+        return [ScanJob(build=build, given=CallInput.of(entry)) for entry in entries]
+
+    def masked(recipe: Recipe) -> list[bool]:
+        return [SCAN.perform(job).is_masked for job in scans(recipe)]
+
+    bad, good = scans(recipe_with(on_failure="refuse"))
     with pytest.raises(CallRefused) as refused:
-        scan_call(jobs[0])
+        SCAN.perform(bad)
     assert refused.value.code == "speech-fact-lost"
     assert "0.23 to 0.98 s" in refused.value.what
-    assert not scan_call(jobs[1]).is_masked
+    assert not SCAN.perform(good).is_masked
 
     def deaf(model: str) -> None:
         raise AssertionError(f"{model} was asked again")
 
     monkeypatch.setattr(tools, "speech_scorer", deaf)
-    assert [scan_call(job).is_masked for job in jobs[2:]] == [False] * 6
+    for limits in (recipe_with(on_failure="report"), recipe_with(margin=1000.0), load_recipe(None)):
+        assert masked(limits) == [False, False]
     with pytest.raises(CallRefused):
-        scan_call(jobs[0])
-    masking = [dataclasses.replace(job, recipe=recipe_with()) for job in jobs[:2]]
-    assert [scan_call(job).is_masked for job in masking] == [True, False]
-    codes = [
-        problem["code"]
-        for problem in json.loads(
-            (Ledger(tmp_path / "scans").folder("scans", "bad") / "problems.json").read_text()
-        )
-    ]
+        SCAN.perform(bad)
+    assert masked(recipe_with()) == [True, False]
+    codes = [problem.code for problem in SCAN.do(scans(recipe_with())[0]).problems]
     assert [code for code in codes if code.startswith("speech")] == ["speech-fact-lost", "speech-masked"]
 
 
@@ -112,8 +107,7 @@ def test_new_words_or_another_model_are_listened_to(
     """The ledger's measurement is for these words, this sound and this model."""
     recipe = recipe_with()
     entry = next(entry for entry in read_corpus(corpus).entries if entry.call_id == "good")
-    job = ScanJob(entry, recipe, tmp_path, corpus)
-    scan = scan_call(job)
+    scanned = SCAN.do(ScanJob(build=Build(recipe, tmp_path, corpus), given=CallInput.of(entry)))
     asked: list[str] = []
 
     def counting(model: str) -> None:
@@ -121,19 +115,16 @@ def test_new_words_or_another_model_are_listened_to(
         raise CallRefused("unexpected", "asked")
 
     monkeypatch.setattr(tools, "speech_scorer", counting)
-    from inkplex_data.pipeline.calls.scan_call import scanned_words
-
-    words = scanned_words(Ledger(tmp_path).folder("scans", "good"))
+    words = scanned.words
     agent = resolve_channels(entry.audio, entry.channels).agent
 
     def check(**changed: object) -> bool:
-        given = {"words": words, "recipe": recipe, "audio_sha256": scan.audio_sha256} | changed
+        given = {"words": words, "recipe": recipe, "audio_sha256": scanned.scan.audio_sha256} | changed
         return is_masked_by_check(
             "good",
             agent,
             given["words"],  # type: ignore[arg-type]
-            given["recipe"],  # type: ignore[arg-type]
-            ledger=Ledger(tmp_path),
+            Build(given["recipe"], tmp_path, corpus),  # type: ignore[arg-type]
             log=ProblemLog("good"),
             audio_sha256=str(given["audio_sha256"]),
         )
@@ -156,7 +147,7 @@ def test_a_refusal_tells_everything_up_to_a_limit():
     problems = [
         Problem("a", "check-speech", "speech-fact-lost", "repair", f"{at} s", "x") for at in range(23)
     ]
-    told = refusal(problems)
+    told = failed_check(problems)
     assert told.code == "speech-fact-lost"
     assert told.what.startswith("0 s: x; 1 s: x; ")
     assert told.what.endswith("19 s: x; and 3 more")

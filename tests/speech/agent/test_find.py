@@ -13,11 +13,10 @@ import pytest
 import soundfile
 
 from inkplex_data.audio.call_audio import resolve_channels
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import swapped
-from inkplex_data.corpus.transcripts import SpeakerRule
-from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.speech.agent.find import agent_rule, decide, guess_agent
 from inkplex_data.speech.agent.score import SideGuess
@@ -32,8 +31,10 @@ def entry(audio: Path, words: Path | None = None) -> CallEntry:
     )
 
 
-def guess(call: CallEntry, rule: SpeakerRule = DEFAULT_RULE) -> SideGuess:
-    return guess_agent(call, resolve_channels(call.audio, (0, 1)), rule=rule)
+def guess(call: CallEntry, agent: str | None = None) -> SideGuess:
+    """Without a threshold, from the sound of the call's one file."""
+    audio = resolve_channels(call.audio, ChannelSpec(0, 1))
+    return guess_agent(call, audio, text=CallText.of(call, agent=agent))
 
 
 def exchanged(audio: Path, folder: Path) -> Path:
@@ -144,9 +145,9 @@ def test_a_named_label_is_found_by_where_its_words_lie(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     kinds = {one.kind for one in guess(entry(EXAMPLES[0], path)).evidence}
     assert "words" not in kinds
-    named = guess(entry(EXAMPLES[0], path), rule=SpeakerRule(agent="spk_1"))
+    named = guess(entry(EXAMPLES[0], path), agent="spk_1")
     assert "words" in {one.kind for one in named.evidence} and named.side == "left"
-    other = guess(entry(EXAMPLES[0], path), rule=SpeakerRule(agent="spk_0"))
+    other = guess(entry(EXAMPLES[0], path), agent="spk_0")
     assert other.confidence < named.confidence
 
 

@@ -15,7 +15,7 @@ from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.store.arrays import frame_arrays
 from inkplex_data.store.arrays.frame_arrays import FRAME_CHUNK, FrameArrayReader, FrameArraysWriter
 from inkplex_data.store.files import LocalFiles
-from inkplex_data.store.shard import CALL_ARRAYS
+from inkplex_data.store.frame_streams import array_layout
 
 
 def values(frames: int) -> dict[str, np.ndarray]:
@@ -30,7 +30,7 @@ def values(frames: int) -> dict[str, np.ndarray]:
 
 
 def write(folder: Path, made: dict[str, np.ndarray], pieces: list[int]) -> None:
-    writer = FrameArraysWriter(folder, CALL_ARRAYS)
+    writer = FrameArraysWriter(folder, array_layout("calls"))
     start = 0
     for rows in [*pieces, len(made["role"])]:
         writer.append(**{name: value[start : start + rows] for name, value in made.items()})
@@ -147,7 +147,7 @@ def test_missing_or_foreign_metadata(tmp_path: Path) -> None:
     ],
 )
 def test_refuses_what_does_not_fit_and_writes_nothing(tmp_path: Path, change: dict[str, np.ndarray]) -> None:
-    writer = FrameArraysWriter(tmp_path, CALL_ARRAYS)
+    writer = FrameArraysWriter(tmp_path, array_layout("calls"))
     with pytest.raises(UsageError):
         writer.append(**(values(4) | change))
     assert writer.frames == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,13 +21,14 @@ from numpy.typing import NDArray
 from inkplex_data.atomic import replacing
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json
-from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
+from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import UsageError
 from inkplex_data.grid import STATE_ROWS
 from inkplex_data.memory.capture.capture_plan import ChunkRule
 from inkplex_data.memory.capture.capture_states import capture_states
-from inkplex_data.memory.capture.imported_states import TENSOR, open_states_file, states_error
+from inkplex_data.memory.capture.imported_states import TENSOR, open_states_file
 from inkplex_data.memory.capture.inkling import Inkling
+from inkplex_data.memory.capture.state_source import ImportedStates
 from inkplex_data.memory.ownership import Ownership
 
 Progress = Callable[[int, int], None]
@@ -64,10 +66,10 @@ def capture_recording(
     meter = _Meter(sum(sizes.values()), progress)
     files: dict[int, Path] = {}
     chunks = capture_states(requests, model, chunk_tokens=chunk_tokens, source=path.name)
-    for call, group in groupby(chunks, key=lambda chunk: chunk[0]):
-        files[call] = _target(path, out, call)
+    for number, group in groupby(chunks, key=lambda chunk: chunk[0]):
+        files[number] = _target(path, out, number)
         blocks = meter.passing(states for _, _, states in group)
-        write_states_file(files[call], blocks, tokens=sizes[call], width=model.width)
+        write_states_file(files[number], blocks, tokens=sizes[number], width=model.width)
     provenance = {"capture": {**model.identity.as_dict(), "chunks": ChunkRule(chunk_tokens).as_dict()}}
     target = _write(path, out, files, model=model.identity.id, provenance=provenance)
     return _stated(target, requests, model.width)
@@ -79,27 +81,35 @@ def attach_states(
     """Write `OUT/NAME.recording.jsonl` with the states that lie in `folder`, one safetensors file a request.
 
     The last number in a file's name is that of its request; requests without computed tokens need none.
-    Every file is read and checked: a row triple for each computed token, of one width, all finite; float32
-    is rounded to bfloat16. Raises UsageError where files and requests do not match, RecordingError for a
-    file that does not fit.
+    Before anything is written every header is checked: a row triple for each computed token, all of one
+    width. Every value is read and must be finite. Files that lie under `out` are named where they are;
+    others are copied, float32 rounded to bfloat16. States that the recording named before are replaced.
+
+    Raises UsageError where files and requests do not match, RecordingError for the recording's own faults
+    and for a file that does not fit.
     """
-    requests = list(read_recording(path))
+    requests = sorted(read_recording(path, allow_outside=True), key=lambda one: one.call)
     Ownership(requests, source=path.name)
-    meter = _Meter(sum(map(len, requests)), progress)
     found = _files(folder, requests)
-    width = 0
+    source = ImportedStates(
+        tuple(
+            open_states_file(found[one.call], tokens=len(one), where=f"{path.name}:{one.line}")
+            for one in requests
+            if one.call in found
+        )
+    )
+    meter = _Meter(sum(map(len, requests)), progress)
     files: dict[int, Path] = {}
-    for request in sorted((one for one in requests if len(one)), key=lambda one: one.call):
-        where = f"{path.name}:{request.line}"
-        states = open_states_file(found[request.call], tokens=len(request), where=where)
-        if width and states.width != width:
-            raise states_error(f"has width {states.width}, files before it {width}", states.where)
-        width = states.width
-        files[request.call] = _target(path, out, request.call)
+    for request, states in zip((one for one in requests if one.call in found), source.files, strict=True):
         blocks = meter.passing(states.blocks())
-        write_states_file(files[request.call], blocks, tokens=states.tokens, width=width)
+        if states.path.resolve().is_relative_to(out.resolve()):
+            files[request.call] = out / states.path.resolve().relative_to(out.resolve())
+            deque(blocks, maxlen=0)
+        else:
+            files[request.call] = _target(path, out, request.call)
+            write_states_file(files[request.call], blocks, tokens=states.tokens, width=source.width)
     target = _write(path, out, files, model=None, provenance={"states_from": folder.name})
-    return _stated(target, requests, width)
+    return _stated(target, requests, source.width)
 
 
 def write_states_file(path: Path, blocks: Iterable[NDArray[np.uint16]], *, tokens: int, width: int) -> None:
@@ -125,9 +135,13 @@ def write_states_file(path: Path, blocks: Iterable[NDArray[np.uint16]], *, token
             raise ValueError(f"{rows} rows of states for {tokens} tokens")
 
 
-def _files(folder: Path, requests: Sequence[RecordingCall]) -> dict[int, Path]:
-    """Request → its file in `folder`."""
+def _files(folder: Path, requests: Sequence[RecordedRequest]) -> dict[int, Path]:
+    """Request → its file in `folder`. Every request that computed tokens has one, every file a request."""
     found: dict[int, Path] = {}
+    if not folder.is_dir():
+        raise UsageError("there is no such folder", where=str(folder))
+    if not any(map(len, requests)):
+        raise UsageError("no request of the recording computed a token", where=str(folder))
     for path in sorted(folder.glob("*.safetensors")):
         numbers = _NUMBER.findall(path.stem)
         if not numbers:
@@ -143,9 +157,16 @@ def _files(folder: Path, requests: Sequence[RecordingCall]) -> dict[int, Path]:
             ", ".join(path.name for path in list(found.values())[:3]) or "no safetensors file with a number"
         )
         raise UsageError(
-            f"has no states of request {', '.join(map(str, missing[:5]))}{' …' * (len(missing) > 5)}",
+            f"there are no states of request {', '.join(map(str, missing[:5]))}{' …' * (len(missing) > 5)}",
             where=str(folder),
-            next_step=f"name each file after its request, like call-{missing[0]}.safetensors; there is {have}",
+            next_step=f"Name each file after its request, like request-{missing[0]}.safetensors; there is {have}.",
+        )
+    strangers = sorted(found.keys() - {request.call for request in requests})
+    if strangers:
+        raise UsageError(
+            f"{found[strangers[0]].name} belongs to no request: the recording has no request {strangers[0]}",
+            where=str(folder),
+            next_step="Check that the files belong to this recording, and move the others out of the folder.",
         )
     return found
 
@@ -154,8 +175,8 @@ def _name(path: Path) -> str:
     return path.name.removesuffix(".jsonl").removesuffix(".recording")
 
 
-def _target(path: Path, out: Path, call: int) -> Path:
-    return out / f"{_name(path)}.states" / f"{call:06d}.safetensors"
+def _target(path: Path, out: Path, number: int) -> Path:
+    return out / f"{_name(path)}.states" / f"{number:06d}.safetensors"
 
 
 def _write(
@@ -170,13 +191,15 @@ def _write(
             if number == 0:
                 data |= {"provenance": {**(data.get("provenance") or {}), **provenance}}
                 data |= {} if model is None else {"model": model}
-            elif data["call"] in files:
-                data["states"] = files[data["call"]].relative_to(out).as_posix()
+            else:
+                data.pop("states", None)
+                if data["call"] in files:
+                    data["states"] = files[data["call"]].relative_to(out).as_posix()
             file.write(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
     return target
 
 
-def _stated(target: Path, requests: Sequence[RecordingCall], width: int) -> StatedRecording:
+def _stated(target: Path, requests: Sequence[RecordedRequest], width: int) -> StatedRecording:
     name = read_recording(target).header.recording
     return StatedRecording(target, name, len(requests), sum(map(len, requests)), width)
 

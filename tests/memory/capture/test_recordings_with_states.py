@@ -15,8 +15,12 @@ from inkplex_data.corpus.traces.importer import import_traces
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.errors import RecordingError, UsageError
 from inkplex_data.memory.capture.inkling import Inkling
+from inkplex_data.memory.capture.recordings_with_states import (
+    attach_states,
+    capture_recording,
+    write_states_file,
+)
 from inkplex_data.memory.capture.state_source import CapturedStates, state_source
-from inkplex_data.memory.capture.states_files import attach_states, capture_recording, write_states_file
 
 CHAT = [
     {"role": "user", "content": "My bill?"},
@@ -86,6 +90,41 @@ def test_engine_captures_join_their_requests(recording: Path, tmp_path: Path) ->
     assert all(request.states_path is not None for request in stated)
 
 
+def test_files_that_lie_there_already_are_named_in_their_place(recording: Path, tmp_path: Path) -> None:
+    engine = recording.parent / "engine"
+    engine_files(engine, recording)
+    result = attach_states(recording, engine, recording.parent)
+    assert result.path == recording
+    assert [request.states_path for request in read_recording(recording)] == [
+        engine / f"req_{call}_states.safetensors" for call in (0, 1)
+    ]
+    assert not (recording.parent / "chat-0000.states").exists()
+    # A second time changes nothing, and files from elsewhere take the place of the first.
+    again = recording.read_bytes()
+    attach_states(recording, engine, recording.parent)
+    assert recording.read_bytes() == again
+    rows = engine_files(tmp_path / "later", recording, name="{}")
+    attach_states(recording, tmp_path / "later", recording.parent)
+    expected = np.concatenate([rows[call] for call in sorted(rows)])
+    np.testing.assert_allclose(
+        (bits(recording).astype(np.uint32) << 16).view(np.float32), expected, rtol=2**-8
+    )
+
+
+def test_requests_that_computed_nothing_need_no_file(recording: Path, tmp_path: Path) -> None:
+    with recording.open("a") as file:
+        file.write('{"call":2,"tokens":[]}\n')
+    engine_files(tmp_path / "engine", recording)
+    (tmp_path / "engine" / "req_2_states.safetensors").unlink()
+    written = read_recording(attach_states(recording, tmp_path / "engine", tmp_path / "out").path)
+    assert [request.states_path is None for request in written] == [False, False, True]
+    header = recording.read_text().splitlines()[0]
+    recording.write_text(header + '\n{"call":0,"tokens":[]}\n')
+    with pytest.raises(UsageError, match="no request of the recording computed a token"):
+        attach_states(recording, tmp_path / "engine", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
 def test_files_that_do_not_match(recording: Path, tmp_path: Path) -> None:
     folder = tmp_path / "engine"
     engine_files(folder, recording)
@@ -97,8 +136,15 @@ def test_files_that_do_not_match(recording: Path, tmp_path: Path) -> None:
         UsageError, match=r"00\.safetensors and req_0_states\.safetensors are both of request 0"
     ):
         attach_states(recording, folder, tmp_path / "out")
-    with pytest.raises(UsageError, match="no safetensors file with a number"):
+    (folder / "00.safetensors").rename(folder / "req_1_states.safetensors")
+    (folder / "engine-7.safetensors").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"engine-7\.safetensors belongs to no request.* no request 7"):
+        attach_states(recording, folder, tmp_path / "out")
+    with pytest.raises(UsageError, match="there is no such folder"):
         attach_states(recording, tmp_path / "nowhere", tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no safetensors file with a number"):
+        attach_states(recording, tmp_path / "empty", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -109,8 +155,9 @@ def test_files_that_do_not_fit(recording: Path, tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=f"{len(rows[1])} computed tokens need"):
         attach_states(recording, folder, tmp_path / "out")
     save_file({"states": rows[1][:, :, :2].copy()}, folder / "req_1_states.safetensors")
-    with pytest.raises(RecordingError, match="has width 2, files before it 4"):
+    with pytest.raises(RecordingError, match=r"have width 2, those of req_0_states\.safetensors have 4"):
         attach_states(recording, folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     rows[1][3, 1, 2] = np.nan
     save_file({"states": rows[1]}, folder / "req_1_states.safetensors")
     with pytest.raises(RecordingError, match="finite"):
