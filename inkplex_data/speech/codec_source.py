@@ -91,7 +91,9 @@ def find_codec(spec: str) -> CodecFiles:
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", spec) and not spec.endswith(".safetensors"):
         return _folder(_download(spec), spec)
     raise ConfigError(
-        f"{spec!r} is no file, no folder and no hub id (owner/name)", where="--codec", next_step=WAYS_ON
+        f"{spec!r} is neither a file nor a folder nor a hub id (owner/name)",
+        where="--codec",
+        next_step=WAYS_ON,
     )
 
 

@@ -130,7 +130,7 @@ class PyannoteDiarizer:
 def _unavailable(spec: str, why: str) -> CheckpointError:
     return CheckpointError(
         f"the pyannote pipeline {spec!r} cannot be loaded: {why}",
-        next_step="name a local folder of the pipeline, or use `offline`, which needs no download",
+        next_step="Name a local folder of the pipeline, or use `offline`, which needs no download.",
     )
 
 
