@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app, main
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, read_rttm, rttm_text, write_rttm
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, read_rttm, rttm_text, write_rttm
 
 pytest.importorskip("silero_vad")
 if importlib.util.find_spec("resemblyzer") is None:

@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 BEAM: Final = 1e-100
 WORD_BEAM: Final = 1e-80
-"""Wide enough that hesitant speech is not pruned away: the decoder's own 1e-48 lost a 25 s recording as a whole."""
+"""Wide enough that hesitant speech is not pruned away: the decoder's own 1e-48 lost 25 s of speech as a whole."""
 FRAME_US: Final = 10_000
 
 

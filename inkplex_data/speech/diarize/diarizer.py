@@ -15,7 +15,7 @@ from inkplex_data.libraries import require
 from inkplex_data.speech.align.vad import speech_probability
 from inkplex_data.speech.diarize.cluster import best_path, speaker_centres
 from inkplex_data.speech.diarize.embedding import voice_embeddings
-from inkplex_data.speech.diarize.rttm import SpeakerTurn
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn
 
 Samples = npt.NDArray[np.float32]
 RATE_HZ: Final = 16_000
