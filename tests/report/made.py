@@ -10,8 +10,8 @@ import polars as pl
 from rich.console import Console, RenderableType
 
 from inkplex_data.grid import MASK_ALL, PAD, TAG_EPAD, TAG_FIRST, TAG_LATER
+from inkplex_data.memory.tables import KIND
 from inkplex_data.report.view import CallView
-from inkplex_data.store.format import KIND
 
 WORD_SCHEMA = {
     "text": pl.String,
