@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .PHONY: help setup demo demo-train test test-slow lint bench schemas clean
 
-help:  ## This list
+help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/python:
@@ -25,30 +25,30 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 
 setup: $(VENV)/.dev  ## Install everything, with the tools for development
 
-demo: $(VENV)/.demo  ## Install, build the example corpus, show the result
+demo: $(VENV)/.demo  ## Install, build the example corpus and show the result
 	$(BIN)/inkplex-data demo
 
-demo-train: $(VENV)/.demo-train  ## Train on a made task on the CPU and show that memory is read (some minutes)
+demo-train: $(VENV)/.demo-train  ## Train on a made task on the CPU and show that the memory is read (a few minutes)
 	$(BIN)/python examples/demo_train.py
 
-test: $(VENV)/.dev  ## Install, then lint and run the tests (checks over a minute are in test-slow)
+test: $(VENV)/.dev  ## Install, then lint and test (tests that take over a minute are in test-slow)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
 
-test-slow: $(VENV)/.dev  ## The checks that take over a minute
+test-slow: $(VENV)/.dev  ## Run the tests that take over a minute
 	$(BIN)/pytest -m slow
 
-lint: $(VENV)/.dev  ## ruff and mypy
+lint: $(VENV)/.dev  ## Run ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev  ## Every benchmark; each prints a ratio against a baseline of the same run
+bench: $(VENV)/.dev  ## Run every benchmark; each prints a ratio against a baseline measured in the same run
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 schemas: $(VENV)/.dev  ## Write schemas/*.schema.json from the models
 	$(BIN)/inkplex-data schema export
 
-clean:  ## Remove the venv and build output
+clean:  ## Remove the virtual environment and all build output
 	rm -rf $(VENV) out build dist

@@ -1,4 +1,4 @@
-"""Where a build spends its CPU time: the part inside Mimi, of all of a build of ten minutes of calls."""
+"""Where a build spends its CPU time: the share spent inside Mimi when ten minutes of calls are built."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Peak memory of capturing hidden rows, over the length of a request, against the model's own cache.
+"""How the peak memory of capturing hidden rows grows with a request, against the model's own cache.
 
     python benchmarks/capture_memory.py [--short 2000] [--long 20000] [--chunk-tokens 512] [--model small:0] [--json]
 
-Each length runs in a fresh process. The baseline is what the key/value cache of that model grows by between
-the two lengths, added up from its tensors; the ratio says how much of the growth is anything else.
+Each length runs in a fresh process. The baseline is the growth of the model's key/value cache between
+the two lengths, summed over its tensors; the ratio shows how much of the growth is anything else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Peak memory of encoding a long call, over that of five minutes.
+"""Peak memory of encoding a long call, over that of a call of five minutes.
 
 Baseline: the same process encoding `--short-minutes`. Each length runs in a process of its own, which
 repeats a call in pieces of odd lengths and keeps only the codes. An hour takes about eight minutes on one core:

@@ -1,4 +1,4 @@
-"""Encoding speed and memory of 25-frame chunks, of one frame at a time, and of the whole at once.
+"""Encoding speed and memory with 25-frame chunks, with one frame at a time, and with the whole call at once.
 
 Baseline: one-shot, `MimiModel.encode` of the whole waveform. CPU time of one thread. Codes that differ from
 those of the canonical chunks are counted too: near ties fall differently, which is why one chunk size is fixed.
@@ -54,7 +54,7 @@ def timed(run: Any) -> tuple[np.ndarray, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--audio", default=str(CALL), help="a call, repeated to the length asked for")
+    parser.add_argument("--audio", default=str(CALL), help="a call, repeated to the requested length")
     parser.add_argument("--codec", default="untrained:0")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""Diarization error of the offline default on two excerpts of AMI meetings, against the best one can do (the baseline).
+"""Diarization error of the offline default on two excerpts of AMI meetings, against the best possible (the baseline).
 
-By pyannote.metrics with a collar of 0.25 s: without overlapped speech, and in full beside the error of a perfect
-labelling with one speaker at a time, which is what the default gives. `--model` names a pyannote pipeline instead.
+Measured by pyannote.metrics with a collar of 0.25 s: without overlapped speech, and in full beside the error of a perfect
+labelling with one speaker at a time, which is the kind of labelling that the default gives. `--model` names a pyannote pipeline instead.
 The default's threshold was set on these excerpts; so the two sides of a telephone call, mixed into one channel, are
-measured too, with the speech that a detector finds on each side as the truth.
+measured too, taking as the truth the speech that a detector finds on each side.
 Needs the folder of real data, `../shared/data` by default.
 """
 
@@ -21,7 +21,7 @@ import torch
 from pyannote.core import Annotation, Segment, Timeline
 from pyannote.metrics.diarization import DiarizationErrorRate
 
-from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.audio.turns import units
 from inkplex_data.corpus.transcripts.rttm import turns as rttm_turns
 from inkplex_data.corpus.transcripts.transcript import Content
@@ -79,7 +79,7 @@ def error(
 def mixed_call(folder: Path) -> tuple[np.ndarray, list[SpeakerTurn]]:
     """A telephone call's two files as one channel, float32 [n] at 16 kHz, and the turns on each side."""
     sides = {
-        name: channel_samples(ChannelRef(folder / "calls" / f"{MIXED}_{name}.wav"))
+        name: channel_samples(open_channel(folder / "calls" / f"{MIXED}_{name}.wav"))
         for name in ("agent", "caller")
     }
     turns = [

@@ -1,4 +1,4 @@
-"""Start of `inkplex-data --help`, against `python -c pass` in the same run."""
+"""Time that `inkplex-data --help` takes, against `python -c pass` in the same run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Text stream of a long call: all frames at once, against one frame at a time.
 
-Baseline: `tests/speech/stepwise.py`, the plain loop that the tests compare with.
+Baseline: `tests/speech/stepwise.py`, the plain loop that the tests use for comparison.
 """
 
 from __future__ import annotations

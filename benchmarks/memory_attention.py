@@ -1,8 +1,8 @@
 """Peak memory and time of chunked memory attention against dense attention, forward and backward.
 
-Dense is the textbook form: one mask and one score matrix over all versions. `fused` is scaled-dot-product
-attention with one mask over all versions, which makes no score matrix. Each runs in its own process;
-memory is the peak resident size above what the process held with its inputs made.
+`dense` is the textbook form: one mask and one score matrix over all versions. `fused` is scaled-dot-product
+attention with one mask over all versions and no score matrix. Each runs in its own process; memory is the
+peak resident size above what the process held once its inputs were made.
 
     python benchmarks/memory_attention.py [--json] [--heads 4 --steps 1000 --versions 60000 --limit 8192]
 """
@@ -28,8 +28,8 @@ def measure(form: str, heads: int, steps: int, versions: int, limit: int) -> dic
     import torch
     from torch.nn import functional as F
 
+    from inkplex_data.trainer import MemoryReader
     from inkplex_data.trainer.memory.visibility import Intervals
-    from inkplex_data.trainer.memory.writer_and_readers import MemoryReader
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -22,9 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from versions import session  # the made session of benchmarks/versions.py
 
 from inkplex_data.memory.versions import SessionClock, build_versions
+from inkplex_data.trainer import PersonaPlexConfig, PersonaPlexLM, voice_and_text_loss
 from inkplex_data.trainer.memory.connector import CallMemory, ConnectedLM, MemoryReaders
-from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
-from inkplex_data.trainer.run.objective import voice_and_text_loss
 
 
 def make_memory(

@@ -1,4 +1,4 @@
-"""Where words begin: re-timed by forced alignment, against Whisper's own times (the baseline), on real speech.
+"""Errors of word onsets on real speech: re-timed by forced alignment, against Whisper's own times (the baseline).
 
 The truth is a word tier timed by a Kaldi aligner. Needs `mono/cold_corpus.wav` and `words/cold_corpus.TextGrid`
 in the folder of real data, `../shared/data` by default; `--audio` and `--truth` name another pair.
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.corpus.transcripts import read_transcript
 from inkplex_data.corpus.word_repair import RawWord, TimedWord
 from inkplex_data.speech.align.align_corpus import channel_samples
@@ -39,7 +39,7 @@ def onset_errors_s(truth: Sequence[RawWord], found: Sequence[TimedWord]) -> np.n
 def measured(audio: Path, truth_path: Path, *, model: str, aligner: str) -> dict[str, float | str | int]:
     """Median, 90th percentile and number of the onset errors: Whisper's, re-timed, and of the text when it is known."""
     truth = read_transcript(truth_path).words
-    samples = channel_samples(ChannelRef(audio))
+    samples = channel_samples(open_channel(audio))
     retimed = SpeechAligner(model, retime=aligner)
     text = [word.text for word in truth]
     found = {

@@ -1,4 +1,4 @@
-"""Direct reads and streamed writes of a states array, against the plainest thing that moves the same bytes.
+"""Direct reads and streamed writes of a states array, against the simplest way to move the same bytes.
 
 Baselines, measured in the same run with the page cache warm for all and the order alternating:
   read   np.copyto from a fresh np.memmap of the raw bytes into the same buffer; nothing is verified

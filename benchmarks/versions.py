@@ -1,8 +1,8 @@
-"""Versions of a long call: seconds, peak memory, growth with tokens, against a step-by-step sweep.
+"""Building the versions of a long call: seconds, peak memory and growth with tokens, against a step-by-step sweep.
 
     python benchmarks/versions.py [--tokens 40000] [--steps 3750] [--window 40000] [--json]
 
-The baseline goes through the steps, works out (recency, age, whole) of every live token with NumPy, and
+The baseline goes through the steps, works out (recency, age, whole) for every live token with NumPy, and
 opens a version wherever something changed. Both must give the same versions.
 """
 

@@ -1,4 +1,4 @@
-"""Writes the reference pages that follow from the code: problem codes and recipe keys.
+"""Writes the reference pages that are derived from the code: problem codes and recipe keys.
 
 Run `python docs/generate.py` after changing either; a test compares the pages with what this would write.
 """
@@ -22,10 +22,10 @@ def problems_page() -> str:
     lines = [
         "# Problem codes",
         "",
-        "Everything that happens to a call and that its owner should know has a code: in the summary of a build,",
-        "in `problems.parquet`, and in `store.problems()`. An **info** changes nothing. A **repair** dropped or",
-        "changed something, and is counted; with `--strict` it refuses the call. An **error** refuses the call, and",
-        "the others go on.",
+        "Everything that happens to a call and that its owner should know about has a code. It appears in the summary",
+        "of a build, in `problems.parquet` and in `store.problems()`. An **info** changes nothing. A **repair** has dropped",
+        "or changed something, and is counted; with `--strict` it refuses the call. An **error** refuses the call; the",
+        "others go on.",
         "",
     ]
     for stage in dict.fromkeys(code.stage for code in CODES.values()):
@@ -44,9 +44,9 @@ def recipes_page() -> str:
     lines = [
         "# Recipe keys",
         "",
-        "A recipe (`pipelines/*.yaml`, or a file of your own) holds everything that changes the bytes of a store.",
+        "A recipe (`pipelines/*.yaml`, or a file of your own) holds everything that affects the bytes of a store.",
         "Any key can be overridden on the command line: `--set text.delay_s=0.2`. A key that is not listed here is",
-        "an error, and all faults of a file are reported together.",
+        "an error, and all faults in a file are reported together.",
         "",
         "| key | type | default | meaning |",
         "|---|---|---|---|",

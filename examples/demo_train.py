@@ -1,10 +1,10 @@
-"""From nothing to a model that reads memory, on a CPU: corpus, store, training, and the comparison that matters.
+"""From nothing to a model that reads its memory, on a CPU: corpus, store, training, and the comparison that matters.
 
-    python examples/demo_train.py                     all of it in out/demo-train; a rerun goes on where it stopped
+    python examples/demo_train.py                     everything, in out/demo-train; a rerun continues where it stopped
     python examples/demo_train.py --train 12 --set data.passes=4     smaller
 
-The agent of the made task (examples/made_task.py) says the day that a tool has returned. The script trains memory
-writer and readers on a frozen, untrained speech model and prints the loss of first pieces with the call's own
+The agent of the made task (examples/made_task.py) says the day that a tool has returned. The script trains the
+memory writer and readers on a frozen, untrained speech model and prints the loss of first pieces with the call's own
 memory, with another task's, and with none. It exits with 1 unless own memory is better than both by a margin
 whose lower bound, from a bootstrap over families, is above zero.
 """
@@ -101,12 +101,12 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("out/demo-train"))
     parser.add_argument("--train", type=int, default=30, help="training calls")
-    parser.add_argument("--validation", type=int, default=10, help="validation calls, each of its own family")
+    parser.add_argument("--validation", type=int, default=10, help="validation calls, one family each")
     parser.add_argument(
-        "--workers", type=int, default=None, help="processes that encode; all cores by default"
+        "--workers", type=int, default=None, help="number of encoding processes; all cores by default"
     )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="of the training recipe"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a recipe key"
     )
     options = parser.parse_args()
     settings = {key: yaml.safe_load(value) for key, _, value in (one.partition("=") for one in options.set)}

@@ -2,10 +2,10 @@
 
     python examples/made_task.py OUT --train 28 --validation 12
 
-A caller asks which day; meanwhile a scripted reasoning model looks it up; the agent says the day. Nothing else
-in a call tells the day: to say it, a model must read the memory. The voices are buzzing sounds, not speech, so
-that the corpus needs no synthesiser; what can be learned from it is that memory is read, nothing about voices.
-Some validation calls have a counterfactual twin: the same until the tool returns another day.
+A caller asks which day it is; meanwhile a scripted reasoning model looks it up; the agent says the day. Nothing
+else in a call reveals the day: to say it, a model must read the memory. The voices are buzzing sounds, not speech,
+so the corpus needs no synthesiser; it can teach a model to read the memory, but nothing about voices. Some
+validation calls have a counterfactual twin, identical until the tool returns another day.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Make the example corpus: six short stereo calls, their words, sidecars and task recordings.
 
-    python examples/make_corpus.py            write examples/corpus anew
-    python examples/make_corpus.py --check    compare examples/corpus with a fresh copy, byte by byte
+    python examples/make_corpus.py            write examples/corpus again
+    python examples/make_corpus.py --check    compare examples/corpus byte by byte with a fresh copy
 
 Needs espeak-ng (Debian: `apt-get install espeak-ng`) and the extra `memory` (for the o200k tokens). The files
-in the repository were made with espeak-ng 1.51, soxr 1.1 and soundfile 0.14; other versions make a corpus that is
-as good, with other bytes and slightly other word times.
+in the repository were made with espeak-ng 1.51, soxr 1.1 and soundfile 0.14; other versions make an equally
+good corpus, with different bytes and slightly different word times.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=CORPUS, help="folder to write (default: %(default)s)")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where --out differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if --out differs")
     options = parser.parse_args()
     version = espeak_version()
     method = f"word events of espeak-ng {version}"

@@ -3,9 +3,9 @@
     python examples/make_fit_speech.py [OUTPUT.flac]
 
 Four utterances by four espeak-ng voices, 3.04 s each (38 Mimi frames), 24 kHz mono, two of them through
-an 8 kHz telephone line, as many recorded calls are. Samples are rounded to 10 bits, which keeps the file
-under 150 KB. The committed file is what counts: the fit, and so the
-identity of every untrained codec, depends on its bytes, and other espeak-ng versions speak differently.
+an 8 kHz telephone line, like many recorded calls. Samples are rounded to 10 bits, which keeps the file
+under 150 KB. Do not replace the committed file lightly: the fit, and so
+the identity of every untrained codec, depends on its bytes, and other espeak-ng versions speak differently.
 """
 
 from __future__ import annotations

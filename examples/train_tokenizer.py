@@ -1,11 +1,10 @@
-"""Trains the small text tokenizer that comes with the package, from the text in examples/tokenizer.
+"""Train the small text tokenizer that comes with the package, from the text in examples/tokenizer.
 
     python examples/train_tokenizer.py [-o small.model] [--pieces 4000] [--text FILE …]
 
-The text is made here: lines of service calls with slots filled at random (one fixed seed), and sentences of
-common words with their endings, so that ordinary English does not fall apart into letters. Your own text,
-one sentence a line, goes in with `--text`. The same input gives the same bytes with one release of
-SentencePiece.
+The text is generated: lines of service calls with slots filled at random (from a fixed seed), and sentences of
+common words with their endings, so that ordinary English does not fall apart into letters. `--text` adds text of
+your own, one sentence per line. With one release of SentencePiece, the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -177,7 +176,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train a small text tokenizer.")
     parser.add_argument("-o", "--out", type=Path, default=SMALL_MODEL)
     parser.add_argument("--pieces", type=int, default=PIECES)
-    parser.add_argument("--text", type=Path, nargs="*", default=[], help="more text, one sentence a line")
+    parser.add_argument("--text", type=Path, nargs="*", default=[], help="more text, one sentence per line")
     options = parser.parse_args()
     sentences = made_text()
     for path in options.text:
@@ -190,7 +189,7 @@ def main() -> None:
     print(
         f"{options.out}: {len(tokenizer)} pieces, {options.out.stat().st_size:,} bytes, sha256 {tokenizer.sha256}"
     )
-    print(f"{pieces / len(words):.2f} pieces a word over {len(words):,} words of the training text")
+    print(f"{pieces / len(words):.2f} pieces per word over {len(words):,} words of the training text")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Train a small speech model itself on a store, with or without memory: calls in, losses out, in a minute on a CPU.
 
-    inkplex-data build RECORDINGS -o STORE -p moshi_mono        one-channel recordings, no task recordings
+    inkplex-data build CALLS -o STORE -p moshi_mono        one-channel audio, no task recordings
     python examples/train_voice.py STORE --allow-untrained-codec
 
-`inkplex-data train` trains memory on a frozen model, and needs recordings with states. This trains the model, which is
-what stores of plain speech are for, with the same loader and loss; it is a start for a loop of one's own. Prints the
-loss of every pass, and exits with 1 unless the last is below the first.
+`inkplex-data train` trains the memory on a frozen model, and needs recordings with states. This script trains the
+model itself, which is what stores of plain speech are for, with the same loader and loss; it can serve as the start of
+a training loop of your own. It prints the loss of every pass, and exits with 1 unless the last is below the first.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import inkplex_data as ink
 from inkplex_data.errors import InkplexError, UsageError
 from inkplex_data.loader import Batch, make_loader
 from inkplex_data.torch_settings import torch_threads
-from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
-from inkplex_data.trainer.run.objective import LossSums, objective_weights, voice_and_text_loss
+from inkplex_data.trainer import PersonaPlexConfig, PersonaPlexLM, voice_and_text_loss
+from inkplex_data.trainer.run.objective import LossSums, objective_weights
 
 WINDOW_FRAMES = 125
 

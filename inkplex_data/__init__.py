@@ -2,7 +2,7 @@
 
 import inkplex_data as ink
 store = ink.open_store("out/demo")
-call = store.call("bill-dispute")
+call = store.call("bill-85-credit")
 """
 
 from __future__ import annotations

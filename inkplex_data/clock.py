@@ -25,16 +25,6 @@ def frames_of_samples(samples: int) -> int:
     return -(-samples // FRAME_SAMPLES)
 
 
-def onset_frame(start_us: int) -> int:
-    """Frame in which a word that starts at `start_us` begins: exact floor division."""
-    return start_us // FRAME_US
-
-
-def frame_start_us(frame: int) -> int:
-    """Time at which `frame` begins, in microseconds."""
-    return frame * FRAME_US
-
-
 def samples_to_us(samples: int, sample_rate_hz: int = SAMPLE_RATE_HZ) -> int:
     """Duration of `samples` in microseconds, rounded half up (exact where it divides)."""
     return (2 * samples * US_PER_S + sample_rate_hz) // (2 * sample_rate_hz)
@@ -83,5 +73,5 @@ def us_to_seconds(us: int) -> float:
 
 
 def session_us(step: int, *, recording_starts_at_us: int, prefix_frames: int) -> int:
-    """Session time of step `step`: every prefix frame reads the recording's start (seeds/000, section 9)."""
+    """Session time of step `step`: every prefix frame reads the call's start (seeds/000, section 9)."""
     return recording_starts_at_us + max(step - prefix_frames, 0) * FRAME_US

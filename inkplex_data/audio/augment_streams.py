@@ -3,7 +3,7 @@ same samples on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -49,13 +49,13 @@ def change_caller(
     *,
     samples: int,
     rms: float,
-    agent: Callable[[], Chunks],
+    agent: Chunks = (),
     noise_folder: Path | None = None,
 ) -> Iterator[Samples]:
     """The caller's stream of `samples` with gain, reverberation, echo, noise and silences, in this order.
 
     `rms` is that of the whole stream as it comes in; the noise's own is measured first, so that their ratio is
-    exactly the plan's. `agent` opens the agent's stream, for the echo. A silent caller gets no noise: there
+    exactly the plan's. `agent` is the agent's stream, read in step for the echo of a room. A silent caller gets no noise: there
     is nothing that it could be relative to.
     """
     if not plan.changes_caller:
@@ -66,7 +66,7 @@ def change_caller(
     if plan.room is not None:
         fir = StreamFir(reverb_taps(plan.room))
         delay = StreamDelay(plan.room.delay_samples)
-        echo = rechunk(agent(), BLOCK_SAMPLES)
+        echo = rechunk(agent, BLOCK_SAMPLES)
     noise, noise_gain = None, 0.0
     if plan.noise is not None and rms > 0.0:
         noise_gain = _noise_gain(plan.noise, samples, gain * rms, noise_folder)

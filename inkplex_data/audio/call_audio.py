@@ -12,22 +12,22 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from inkplex_data.audio.call_scan import (
-    ROLES,
+    SIDES,
     AudioScan,
     ChannelStats,
     PairStats,
-    Role,
+    Side,
     report_channels,
     report_length,
 )
-from inkplex_data.audio.files.audio_source import AudioSource, open_audio, refusal
-from inkplex_data.audio.files.blocks import rechunk
+from inkplex_data.audio.files.audio_source import AudioSource, open_audio
+from inkplex_data.audio.files.blocks import BlockReader, rechunk
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.files.headerless import RawFormat
 from inkplex_data.audio.resample import StreamResampler
-from inkplex_data.clock import SAMPLE_RATE_HZ, resampled_samples
+from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.errors import UsageError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 
 CHUNK_SAMPLES = 48_000  # 25 frames, the codec's chunk
 
@@ -36,38 +36,65 @@ ChannelSpec: TypeAlias = Mapping[str, int] | Sequence[int]
 
 @dataclass(frozen=True)
 class ChannelRef:
-    """One channel of one file; `channel_index` counts from 0. `raw`: how to read a file without a header."""
+    """One channel of one opened file; `channel_index` counts from 0."""
 
-    path: Path
+    source: AudioSource
     channel_index: int = 0
-    raw: RawFormat | None = None
 
-    def open(self) -> AudioSource:
-        """Raises CallRefused where the file cannot be decoded or has no such channel."""
-        source = open_audio(self.path, raw=self.raw)
-        if not 0 <= self.channel_index < source.channels:
-            raise refusal(
-                "audio-channels",
-                f"has {source.channels} channel{'s' * (source.channels != 1)}, so none with index {self.channel_index}",
-                self.path,
-            )
-        return source
+    @property
+    def path(self) -> Path:
+        return self.source.path
 
     def blocks(self) -> Iterator[Samples]:
         """float32 [n] at the native rate."""
-        for block in self.open().blocks():
+        for block in self.source.blocks():
             yield block[self.channel_index]
 
 
 @dataclass(frozen=True)
+class CallFiles:
+    """The opened file of each side; one source for both where they lie in one file."""
+
+    agent: AudioSource
+    caller: AudioSource
+
+    @property
+    def is_one_file(self) -> bool:
+        return self.agent.path == self.caller.path
+
+    def channels(self, channels: ChannelSpec | Any = None) -> CallAudio:
+        """Find out which channel holds which voice; reads nothing.
+
+        `channels`: the channel index of each side, as a mapping, an object or a pair (agent, caller). Without
+        it the left channel of a two-channel file is the agent and the right one the caller, and each of two
+        files is mono.
+
+        Raises CallRefused: audio-mono, audio-channels.
+        """
+        indices = None if channels is None else _pair(channels, "channels")
+        if self.is_one_file:
+            indices = _of_one_file(self.agent, indices)
+        elif indices is None:
+            for side, source in zip(SIDES, (self.agent, self.caller), strict=True):
+                if source.channels != 1:
+                    raise refusal(
+                        "audio-channels",
+                        f"is the {side}'s own file and has {source.channels} channels",
+                        source.path,
+                    )
+            indices = (0, 0)
+        return CallAudio(_channel(self.agent, int(indices[0])), _channel(self.caller, int(indices[1])))
+
+
+@dataclass(frozen=True)
 class CallAudio:
-    """Agent and caller of one call. Holds no open file."""
+    """Agent and caller of one opened call. Holds no open file, so it can be sent to another process."""
 
     agent: ChannelRef
     caller: ChannelRef
 
-    def role(self, role: Role) -> ChannelRef:
-        return self.agent if role == "agent" else self.caller
+    def side(self, side: Side) -> ChannelRef:
+        return self.agent if side == "agent" else self.caller
 
     @property
     def is_one_file(self) -> bool:
@@ -76,124 +103,183 @@ class CallAudio:
     def scan(self, log: ProblemLog) -> AudioScan:
         """Decode each file once and report every fault of its sound (DESIGN §9) to `log`.
 
-        Memory stays at a few blocks. Two files of unequal rates are decoded a second time, resampled, to
-        compare them.
+        Memory stays at a few blocks. Two files of unequal rates are compared at 24 kHz.
 
-        Raises CallRefused: what `open_audio` raises, audio-not-finite, audio-out-of-range, audio-damaged,
-        audio-too-short, audio-both-silent, audio-dual-mono; any repair too where the log is strict.
+        Raises CallRefused: audio-not-finite, audio-out-of-range, audio-damaged, audio-too-short,
+        audio-both-silent, audio-dual-mono; any repair too where the log is strict.
         """
-        sources = {role: self.role(role).open() for role in ROLES}
         stats = {
-            role: ChannelStats(
-                f"{self.role(role).path} ({role}, channel {self.role(role).channel_index})",
-                sources[role].sample_rate_hz,
-            )
-            for role in ROLES
+            side: ChannelStats(f"{ref.path} ({side}, channel {ref.channel_index})", ref.source.sample_rate_hz)
+            for side, ref in self._sides()
         }
-        pair = PairStats(sources["agent"].sample_rate_hz)
-        for agent, caller in self._blocks(sources, log):
+        agent_reader = self.agent.source.blocks()
+        caller_reader = agent_reader if self.is_one_file else self.caller.source.blocks()
+        readers: dict[Side, BlockReader] = {"agent": agent_reader, "caller": caller_reader}
+        if stats["agent"].sample_rate_hz == stats["caller"].sample_rate_hz:
+            pair = self._compared(readers, stats, log)
+        else:
+            pair = self._compared_resampled(readers, stats, log)
+        for side in SIDES[: 1 if self.is_one_file else 2]:
+            report_length(self.side(side).source, readers[side], log)
+        report_channels(stats["agent"], stats["caller"], pair, log)
+        return _summary(stats, self, pair)
+
+    def _sides(self) -> tuple[tuple[Side, ChannelRef], tuple[Side, ChannelRef]]:
+        return ("agent", self.agent), ("caller", self.caller)
+
+    def _compared(
+        self, readers: Mapping[Side, BlockReader], stats: Mapping[Side, ChannelStats], log: ProblemLog
+    ) -> PairStats:
+        """Take in both channels block by block, at their one rate."""
+        pair = PairStats(stats["agent"].sample_rate_hz)
+        blocks: Iterable[tuple[Samples | None, Samples | None]] = (
+            ((block, block) for block in readers["agent"])
+            if self.is_one_file
+            else zip_longest(readers["agent"], readers["caller"])
+        )
+        nothing = np.zeros(0, np.float32)
+        for both in blocks:
+            agent, caller = (
+                nothing if block is None else block[ref.channel_index]
+                for block, (_, ref) in zip(both, self._sides(), strict=True)
+            )
             stats["agent"].update(agent, log)
             stats["caller"].update(caller, log)
             pair.update(agent, caller)
-        if sources["agent"].sample_rate_hz != sources["caller"].sample_rate_hz:
-            pair = PairStats(SAMPLE_RATE_HZ)
-            for agent, caller in zip(*(self._resampled(role, CHUNK_SAMPLES) for role in ROLES), strict=False):
-                pair.update(agent, caller)
-        report_channels(stats["agent"], stats["caller"], pair, log)
-        return _summary(stats, sources, pair)
+        return pair
 
-    def _blocks(
-        self, sources: Mapping[Role, AudioSource], log: ProblemLog
+    def _compared_resampled(
+        self, readers: Mapping[Side, BlockReader], stats: Mapping[Side, ChannelStats], log: ProblemLog
+    ) -> PairStats:
+        """Take in both channels, each at its own rate, and compare them at 24 kHz as far as both go."""
+
+        def passing(side: Side) -> Iterator[Samples]:
+            for block in readers[side]:
+                channel = block[self.side(side).channel_index]
+                stats[side].update(channel, log)
+                yield channel
+
+        pair = PairStats(SAMPLE_RATE_HZ)
+        sides = (
+            rechunk(_resampled(passing(side), stats[side].sample_rate_hz), CHUNK_SAMPLES) for side in SIDES
+        )
+        for agent, caller in zip_longest(*sides):
+            if agent is not None and caller is not None:
+                pair.update(agent, caller)
+        return pair
+
+    def streams(
+        self, chunk_samples: int = CHUNK_SAMPLES, *, samples: int | None = None
     ) -> Iterator[tuple[Samples, Samples]]:
-        """Both channels in step, at their native rates, and a report on each file when it has ended."""
+        """Both voices at 24 kHz in step, from one decoding of each file: (agent, caller), float32 [n] each.
+
+        Chunks have `chunk_samples`, the last one may be shorter; both of a pair are equally long, in flat
+        memory. A voice whose file is shorter goes on with zeros, whose frames are `AudioScan.missing_frames`.
+        `samples` is the length of each stream as `AudioScan.samples` gives it; without it, what the longer
+        file holds. Audio at 24 kHz comes through bit for bit, the rest by soxr at very high quality. Looks
+        for no faults: that is what `scan` does.
+
+        Raises CallRefused (audio-changed) when a file holds more than `samples`.
+        """
+        if chunk_samples < 1:
+            raise UsageError(f"a stream cannot have chunks of {chunk_samples} samples")
         if self.is_one_file:
-            reader = sources["agent"].blocks()
-            for block in reader:
-                yield block[self.agent.channel_index], block[self.caller.channel_index]
-            report_length(sources["agent"], reader, log)
-            return
-        readers = {role: sources[role].blocks() for role in ROLES}
-        for agent, caller in zip_longest(readers["agent"], readers["caller"]):
-            yield _pick(agent, self.agent), _pick(caller, self.caller)
-        for role in ROLES:
-            report_length(sources[role], readers[role], log)
+            both = rechunk(_limited(self._resampled_pairs(), samples, self.agent.path), chunk_samples)
+            return ((pair[0], pair[1]) for pair in both)
+        return _evened(*(self._chunks(side, chunk_samples, samples) for side in SIDES))
 
     def stream(
-        self, role: Role, chunk_samples: int = CHUNK_SAMPLES, *, samples: int | None = None
+        self, side: Side, chunk_samples: int = CHUNK_SAMPLES, *, samples: int | None = None
     ) -> Iterator[Samples]:
-        """One voice at 24 kHz: float32 chunks of `chunk_samples`, the last one shorter, in flat memory.
+        """One voice of `streams`."""
+        if side not in SIDES:
+            raise UsageError(f"there is no stream of {side!r}")
+        index = SIDES.index(side)
+        return (pair[index] for pair in self.streams(chunk_samples, samples=samples))
 
-        The chunks hold exactly `AudioScan.samples` samples in total: where the other file is longer, zeros
-        follow, whose frames are `AudioScan.missing_frames`. Pass `samples=scan.samples` to save counting
-        the other file. Audio at 24 kHz comes through bit for bit, the rest by soxr at very high quality.
-        Looks for no faults: that is what `scan` does.
+    def _chunks(self, side: Side, chunk_samples: int, samples: int | None) -> Iterator[Samples]:
+        ref = self.side(side)
+        pieces = _resampled(ref.blocks(), ref.source.sample_rate_hz)
+        return rechunk(_limited(pieces, samples, ref.path), chunk_samples)
 
-        Raises CallRefused (audio-changed) when the file holds more than `samples`.
-        """
-        if role not in ROLES or chunk_samples < 1:
-            raise UsageError(f"there is no stream of {role!r} in chunks of {chunk_samples} samples")
-        if samples is None:
-            samples = 0 if self.is_one_file else self._counted("caller" if role == "agent" else "agent")
-            padded = _padded(self._resampled(role, None), samples, None)
-        else:
-            padded = _padded(self._resampled(role, None), samples, self.role(role).path)
-        return rechunk(padded, chunk_samples)
-
-    def _counted(self, role: Role) -> int:
-        source = self.role(role).open()
-        return resampled_samples(source.count_samples(), source.sample_rate_hz)
-
-    def _resampled(self, role: Role, chunk_samples: int | None) -> Iterator[Samples]:
-        ref = self.role(role)
-        source = ref.open()
-        resampler = StreamResampler(source.sample_rate_hz)
-
-        def pieces() -> Iterator[Samples]:
-            for block in source.blocks():
-                yield resampler.push(block[ref.channel_index])
-            yield resampler.finish()
-
-        return pieces() if chunk_samples is None else rechunk(pieces(), chunk_samples)
+    def _resampled_pairs(self) -> Iterator[Samples]:
+        """Both channels of the one file at 24 kHz: float32 [2, n]."""
+        agent, caller = (StreamResampler(self.agent.source.sample_rate_hz) for _ in SIDES)
+        for block in self.agent.source.blocks(CHUNK_SAMPLES):
+            yield np.stack(
+                [agent.push(block[self.agent.channel_index]), caller.push(block[self.caller.channel_index])]
+            )
+        yield np.stack([agent.finish(), caller.finish()])
 
 
-def _pick(block: Samples | None, ref: ChannelRef) -> Samples:
-    return np.zeros(0, np.float32) if block is None else block[ref.channel_index]
+def _resampled(blocks: Iterable[Samples], rate_hz: int) -> Iterator[Samples]:
+    """One channel, float32 [n], at 24 kHz."""
+    resampler = StreamResampler(rate_hz)
+    for block in blocks:
+        yield resampler.push(block)
+    yield resampler.finish()
 
 
-def _padded(pieces: Iterable[Samples], samples: int, limited: Path | None) -> Iterator[Samples]:
-    """`pieces`, then zeros up to `samples`. `limited` names the file where more is an error."""
-    done = 0
+def _limited(pieces: Iterable[Samples], samples: int | None, path: Path) -> Iterator[Samples]:
+    """`pieces` [..., n], then zeros up to `samples`, where that is given; more is an error of the file `path`."""
+    done, shape = 0, (0,)
     for piece in pieces:
-        done += len(piece)
-        if limited is not None and done > samples:
-            raise refusal("audio-changed", f"has more than the {samples:,} samples of its scan", limited)
+        done += piece.shape[-1]
+        if samples is not None and done > samples:
+            raise refusal("audio-changed", f"has more than the {samples:,} samples of its scan", path)
+        shape = piece.shape
         yield piece
-    while done < samples:
+    while samples is not None and done < samples:
         count = min(samples - done, CHUNK_SAMPLES)
         done += count
-        yield np.zeros(count, np.float32)
+        yield np.zeros((*shape[:-1], count), np.float32)
 
 
-def _summary(
-    stats: Mapping[Role, ChannelStats], sources: Mapping[Role, AudioSource], pair: PairStats
-) -> AudioScan:
+def _evened(agent: Iterator[Samples], caller: Iterator[Samples]) -> Iterator[tuple[Samples, Samples]]:
+    """Chunks of both in pairs; the shorter one of a pair is filled with zeros."""
+    for pair in zip_longest(agent, caller, fillvalue=np.zeros(0, np.float32)):
+        length = max(map(len, pair))
+        yield _filled(pair[0], length), _filled(pair[1], length)
+
+
+def _filled(chunk: Samples, length: int) -> Samples:
+    return chunk if len(chunk) == length else np.pad(chunk, (0, length - len(chunk)))
+
+
+def _summary(stats: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairStats) -> AudioScan:
     agent, caller = stats["agent"], stats["caller"]
-    digests = {role: stats[role].sha256() for role in ROLES}
+    digests = {side: stats[side].sha256() for side in SIDES}
     return AudioScan(
         samples=max(agent.samples_24k, caller.samples_24k),
         agent_samples=agent.samples_24k,
         caller_samples=caller.samples_24k,
-        rates_hz={role: stats[role].sample_rate_hz for role in ROLES},
+        rates_hz={side: stats[side].sample_rate_hz for side in SIDES},
         sha256=hashlib.sha256(f"agent {digests['agent']}\ncaller {digests['caller']}\n".encode()).hexdigest(),
         channel_sha256=digests,
-        silent={role: stats[role].silent for role in ROLES},
-        peak={role: stats[role].peak for role in ROLES},
-        rms_db={role: stats[role].rms_db for role in ROLES},
+        silent={side: stats[side].silent for side in SIDES},
+        peak={side: stats[side].peak for side in SIDES},
+        rms_db={side: stats[side].rms_db for side in SIDES},
         correlation=pair.correlation,
-        containers={role: sources[role].container for role in ROLES},
-        band_hz={role: stats[role].band.band_hz() for role in ROLES},
+        containers={side: audio.side(side).source.container for side in SIDES},
+        band_hz={side: stats[side].band.band_hz() for side in SIDES},
         bleed=pair.bleed(),
     )
+
+
+def open_files(audio: Path | Mapping[str, Path] | Any, *, raw: RawFormat | None = None) -> CallFiles:
+    """Open a call's audio: find the decoder of each file and read its header, once.
+
+    `audio`: one file, or two under "agent" and "caller" (a mapping or an object with these attributes).
+    `raw`: how to read files without a header. Raises CallRefused: what `open_audio` raises.
+    """
+    paths = (Path(audio),) * 2 if isinstance(audio, (str, Path)) else tuple(map(Path, _pair(audio, "audio")))
+    agent = open_audio(paths[0], raw=raw)
+    return CallFiles(agent, agent if paths[0] == paths[1] else open_audio(paths[1], raw=raw))
+
+
+def open_channel(path: Path, channel_index: int = 0) -> ChannelRef:
+    """One channel of one file. Raises CallRefused: what `open_audio` raises, audio-channels."""
+    return _channel(open_audio(path), channel_index)
 
 
 def resolve_channels(
@@ -202,41 +288,31 @@ def resolve_channels(
     *,
     raw: RawFormat | None = None,
 ) -> CallAudio:
-    """Find out which file and channel holds which voice; reads the headers only.
-
-    `audio`: one file, or two under "agent" and "caller" (a mapping or an object with these attributes).
-    `channels`: the channel index of each role, as a mapping, an object or a pair (agent, caller). Without it
-    the left channel of a two-channel file is the agent and the right one the caller, and each of two files
-    is mono.
-
-    Raises CallRefused: what `open_audio` raises, audio-mono, audio-channels.
-    """
-    paths = (Path(audio),) * 2 if isinstance(audio, (str, Path)) else tuple(map(Path, _pair(audio, "audio")))
-    indices = None if channels is None else _pair(channels, "channels")
-    if paths[0] == paths[1]:
-        indices = _of_one_file(paths[0], indices, raw)
-    elif indices is None:
-        for role, path in zip(ROLES, paths, strict=True):
-            count = open_audio(path, raw=raw).channels
-            if count != 1:
-                raise refusal("audio-channels", f"is the {role}'s own file and has {count} channels", path)
-        indices = (0, 0)
-    refs = [ChannelRef(path, int(index), raw) for path, index in zip(paths, indices, strict=True)]
-    for ref in refs:
-        ref.open()
-    return CallAudio(*refs)
+    """Open a call and find out which file and channel holds which voice: `open_files`, then `CallFiles.channels`."""
+    return open_files(audio, raw=raw).channels(channels)
 
 
-def _of_one_file(path: Path, indices: tuple[Any, Any] | None, raw: RawFormat | None) -> tuple[Any, Any]:
-    count = open_audio(path, raw=raw).channels
-    if count == 1:
-        raise refusal("audio-mono", "has one channel where agent and caller are expected", path)
+def _channel(source: AudioSource, channel_index: int) -> ChannelRef:
+    if not 0 <= channel_index < source.channels:
+        raise refusal(
+            "audio-channels",
+            f"has {source.channels} channel{'s' * (source.channels != 1)}, so none with index {channel_index}",
+            source.path,
+        )
+    return ChannelRef(source, channel_index)
+
+
+def _of_one_file(source: AudioSource, indices: tuple[Any, Any] | None) -> tuple[Any, Any]:
+    if source.channels == 1:
+        raise refusal("audio-mono", "has one channel where agent and caller are expected", source.path)
     if indices is None:
-        if count > 2:
-            raise refusal("audio-channels", f"has {count} channels and nothing says which is whose", path)
+        if source.channels > 2:
+            what = f"has {source.channels} channels and nothing says which is whose"
+            raise refusal("audio-channels", what, source.path)
         return 0, 1
     if indices[0] == indices[1]:
-        raise refusal("audio-channels", f"gives agent and caller the same channel {indices[0]}", path)
+        what = f"gives agent and caller the same channel {indices[0]}"
+        raise refusal("audio-channels", what, source.path)
     return indices
 
 

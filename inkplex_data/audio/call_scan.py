@@ -18,14 +18,14 @@ from inkplex_data.audio.levels import to_db
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, frames_of_samples, resampled_samples
 from inkplex_data.problems import ProblemLog
 
-Role = Literal["agent", "caller"]
-ROLES: tuple[Role, Role] = ("agent", "caller")
+Side = Literal["agent", "caller"]
+SIDES: tuple[Side, Side] = ("agent", "caller")
 
 # Full scale is 1. Above 8 (+18 dBFS) a float file holds integers or garbage, not sound.
 MAX_AMPLITUDE = 8.0
 # A channel whose swing stays below −60 dBFS around its mean holds at most the idle noise of a telephone line.
 SILENCE_AMPLITUDE = 1e-3
-# The same recording in both channels, be it with noise, another gain or turned polarity. Copies through
+# The same sound in both channels, be it with noise, another gain or turned polarity. Copies through
 # lossy codecs and digitised tape correlate above 0.9996, two people in one room below 0.95. Where one side
 # is more than 6 dB weaker it is taken for a quiet channel with crosstalk.
 DUAL_MONO_CORRELATION = 0.995
@@ -48,16 +48,16 @@ class AudioScan:
     samples: int
     agent_samples: int
     caller_samples: int
-    rates_hz: Mapping[Role, int]
+    rates_hz: Mapping[Side, int]
     sha256: str
-    channel_sha256: Mapping[Role, str]
-    silent: Mapping[Role, bool]
-    peak: Mapping[Role, float]
-    rms_db: Mapping[Role, float]
+    channel_sha256: Mapping[Side, str]
+    silent: Mapping[Side, bool]
+    peak: Mapping[Side, float]
+    rms_db: Mapping[Side, float]
     correlation: float
-    containers: Mapping[Role, str]
-    band_hz: Mapping[Role, int | None]
-    bleed: Mapping[Role, Bleed | None]
+    containers: Mapping[Side, str]
+    band_hz: Mapping[Side, int | None]
+    bleed: Mapping[Side, Bleed | None]
 
     @property
     def sample_rate_hz(self) -> int:
@@ -68,16 +68,16 @@ class AudioScan:
     def frames(self) -> int:
         return frames_of_samples(self.samples)
 
-    def role_samples(self, role: Role) -> int:
-        """24 kHz samples that `role` really has."""
-        return self.agent_samples if role == "agent" else self.caller_samples
+    def side_samples(self, side: Side) -> int:
+        """24 kHz samples that `side` really has."""
+        return self.agent_samples if side == "agent" else self.caller_samples
 
-    def missing_frames(self, role: Role) -> range:
-        """Frames in which `role` lacks samples because its file is shorter than the other's.
+    def missing_frames(self, side: Side) -> range:
+        """Frames in which `side` lacks samples because its file is shorter than the other's.
 
         They include the frame in which it ends: what is partly missing is uncertain. Empty for the longer.
         """
-        own = self.role_samples(role)
+        own = self.side_samples(side)
         return range(own // FRAME_SAMPLES, self.frames) if own < self.samples else range(0)
 
 
@@ -170,9 +170,9 @@ class PairStats:
         a, b, _ = self._variances()
         return float(to_db(a) - to_db(b))
 
-    def bleed(self) -> dict[Role, Bleed | None]:
+    def bleed(self) -> dict[Side, Bleed | None]:
         """What of each side's voice the other side's channel holds."""
-        return {role: self._bleed.bleed(index) for index, role in enumerate(ROLES)}
+        return {side: self._bleed.bleed(index) for index, side in enumerate(SIDES)}
 
     @property
     def is_dual_mono(self) -> bool:
@@ -210,7 +210,7 @@ def _slack(source: AudioSource) -> int:
 
 
 def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, log: ProblemLog) -> None:
-    """Report what the two finished channels show: too short, silent, one recording twice, unequal lengths."""
+    """Report what the two finished channels show: too short, silent, one sound twice, unequal lengths."""
     for stats in (agent, caller):
         if stats.samples_24k < FRAME_SAMPLES:
             log.add(
@@ -242,15 +242,15 @@ def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, 
             f"{pair.level_difference_db:.1f} dB",
             item=agent.item,
         )
-    for role, found in pair.bleed().items():
+    for side, found in pair.bleed().items():
         if found is not None and found.audible:
-            other = "caller" if role == "agent" else "agent"
+            other = "caller" if side == "agent" else "agent"
             order = "earlier" if found.delay_ms < 0 else "later"
             log.add(
                 "audio-bleed",
-                f"the {role}'s voice is on the {other}'s channel, {-found.level_db:.1f} dB below its own and "
+                f"the {side}'s voice is on the {other}'s channel, {-found.level_db:.1f} dB below its own and "
                 f"{abs(found.delay_ms):.1f} ms {order}",
-                item=(caller if role == "agent" else agent).item,
+                item=(caller if side == "agent" else agent).item,
             )
     if agent.samples_24k != caller.samples_24k:
         log.add(

@@ -15,6 +15,7 @@ from inkplex_data.audio.fir import StreamFir
 from inkplex_data.audio.resample import StreamResampler
 from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.errors import CallRefused
+from inkplex_data.problems import refusal
 
 COLOURS: Final = {"white": 0.0, "pink": 1.0, "brown": 2.0}
 """Colour and the power by which its spectral density falls with frequency."""
@@ -59,9 +60,9 @@ def recording(path: Path) -> Samples:
     try:
         found = _decoded(path)
     except CallRefused as error:
-        raise CallRefused("augment-noise-unusable", error.what, where=str(path)) from error
+        raise refusal("augment-noise-unusable", error.what, path) from error
     if not found.any() or not np.isfinite(found).all():
-        raise CallRefused("augment-noise-unusable", "holds no sound", where=str(path))
+        raise refusal("augment-noise-unusable", "holds no sound", path)
     return found
 
 

@@ -42,8 +42,8 @@ class Audited:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Something that a sidecar dates: the tokens of rows [start, stop) carry it, from `available_us` on."""
+class DatedTokens:
+    """What a sidecar dates: the tokens of rows [start, stop) carry `name`, which is available from `available_us` on."""
 
     name: str
     start: int
@@ -112,7 +112,7 @@ def audit_versions(
     return Audited(clock.frames, len(tokens), len(versions), walk.comparisons)
 
 
-def audit_evidence(tokens: pl.DataFrame, evidence: Iterable[Evidence], *, call_id: str = "call") -> None:
+def audit_evidence(tokens: pl.DataFrame, evidence: Iterable[DatedTokens], *, call_id: str = "call") -> None:
     """Prove that no token of an update or a piece of evidence arrives before that became available.
 
     Raises CausalityError naming the call, the item, the token's row and both times.

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import polars as pl
 from pydantic import ValidationError
 
-from inkplex_data.audit.causality import Evidence, audit_evidence
+from inkplex_data.audit.causality import DatedTokens, audit_evidence
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.sidecars.sidecar import availability_breaches
+from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.errors import CausalityError
 
@@ -38,29 +38,29 @@ def audit_sidecar(
         sidecar = Sidecar.model_validate(json.loads(text))
     except (ValidationError, ValueError) as error:
         raise CausalityError(f"its stored sidecar cannot be read: {error}", where=call_id) from error
-    for breach in availability_breaches(sidecar):
-        raise CausalityError(f"sidecar {breach}", where=call_id)
+    for fault in availability_faults(sidecar):
+        raise CausalityError(f"sidecar {fault}", where=call_id)
     _check_sources(sidecar, call_id)
     if tokens is None or recording_starts_at_us is None or sidecar.private_updates is None:
         return
     mapping = sidecar.private_updates.mapping
     if mapping is not None and seconds_to_us(mapping.recording_starts_at_s) != recording_starts_at_us:
         raise CausalityError(
-            f"its sidecar starts the recording at {mapping.recording_starts_at_s} s, its row at "
-            f"{recording_starts_at_us} µs",
+            f"its recording starts at {mapping.recording_starts_at_s} s according to its sidecar, and at "
+            f"{recording_starts_at_us} µs according to the calls table",
             where=call_id,
         )
     audit_evidence(tokens, _updates(sidecar, tokens, recording_starts_at_us), call_id=call_id)
 
 
-def _updates(sidecar: Sidecar, tokens: pl.DataFrame, starts_at_us: int) -> Iterator[Evidence]:
+def _updates(sidecar: Sidecar, tokens: pl.DataFrame, starts_at_us: int) -> Iterator[DatedTokens]:
     assert sidecar.private_updates is not None
     for update in sidecar.private_updates.updates:
         first, end = update.rows
         sampled = tokens["kind"][first:end].cast(pl.String).is_in(SAMPLED).any()
         begin = max(first, end - 1) if sampled and end <= len(tokens) else first
         available_us = starts_at_us + seconds_to_us(update.arrival_s)
-        yield Evidence(f"sidecar update {update.id!r}", begin, end, available_us)
+        yield DatedTokens(f"sidecar update {update.id!r}", begin, end, available_us)
 
 
 def _check_sources(sidecar: Sidecar, call_id: str) -> None:

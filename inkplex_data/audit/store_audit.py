@@ -17,6 +17,7 @@ from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
 from inkplex_data.audit.sidecar_evidence import audit_sidecar
 from inkplex_data.audit.token_tables import audit_tokens
 from inkplex_data.errors import CausalityError, InkplexError
+from inkplex_data.faults import Fault
 from inkplex_data.memory.partners import EVALUATED
 from inkplex_data.memory.twins import check_twins, fork_between, root_of
 from inkplex_data.memory.versions import SessionClock
@@ -29,17 +30,6 @@ Progress = Callable[[str, int, int], None]
 _KEPT_TABLES = 4
 """Token tables held at a time: a recording's, and those of its twins."""
 _PLACE = ["call", "position", "token_id"]
-
-
-@dataclass(frozen=True)
-class Violation:
-    """The first violation of one call (or of the recording, where no call is to blame)."""
-
-    item: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.item}: {self.message}"
 
 
 @dataclass
@@ -58,7 +48,8 @@ class StoreAudit:
     partners: int = 0
     twins: int = 0
     pairs: int = 0
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[Fault] = field(default_factory=list)
+    """The first of each call, or of the recording where no call is to blame."""
 
     @property
     def clean(self) -> bool:
@@ -131,7 +122,7 @@ class _Auditor:
             # A call that sees the wrong things anyway says nothing about its twin.
             if not {pair["call_id"], pair["twin_call_id"]} & self._blamed():
                 self._guard(pair["twin_call_id"], self._pair, pair)
-        audit.violations.sort(key=lambda violation: violation.item)
+        audit.violations.sort(key=lambda violation: violation.where)
         return audit
 
     def _guard(self, item: str, check: Callable[..., None], *arguments: Any) -> None:
@@ -140,13 +131,13 @@ class _Auditor:
             check(*arguments)
         except InkplexError as error:
             if item not in self._blamed():
-                self.audit.violations.append(Violation(item, error.what))
+                self.audit.violations.append(Fault(error.what, where=item))
         self._done += 1
         if self._progress is not None:
             self._progress(item, self._done, max(self._done, len(self.recordings) + self.calls.height))
 
     def _blamed(self) -> set[str]:
-        return {violation.item for violation in self.audit.violations}
+        return {violation.where for violation in self.audit.violations}
 
     def _recording(self, recording_id: str) -> None:
         tokens = self._tokens(recording_id)
@@ -168,7 +159,7 @@ class _Auditor:
         row = call.row
         tokens = self._tokens(row["recording_id"])
         if row["recording_starts_at_us"] is None:
-            raise CausalityError("it has a recording and no start on its clock")
+            raise CausalityError("it has a recording, but no start on that recording's clock")
         if self._arrived is None or self._arrived[0] != row["recording_id"]:
             self._arrived = row["recording_id"], ArrivedTokens(tokens)
         self._visibility(call, self._arrived[1], row["recording_starts_at_us"])
@@ -213,7 +204,7 @@ class _Auditor:
             raise CausalityError(f"{what} is not in the store")
         partner = found.row(0, named=True)
         if row["split"] not in EVALUATED:
-            raise CausalityError(f"{what} is there although the call is for {row['split']}")
+            raise CausalityError(f"{what} is set although the call is in split {row['split']!r}")
         if partner["recording_id"] is None:
             raise CausalityError(f"{what} has no recording")
         if partner["family"] == row["family"]:
@@ -263,7 +254,7 @@ class _Auditor:
             first = differing.sort("start", *_PLACE).row(0, named=True)
             raise CausalityError(
                 f"step {first['start']}: request {first['call']}, position {first['position']} (id "
-                f"{first['token_id']}) is not seen alike by {pair['call_id']!r}, whose recording is the same "
+                f"{first['token_id']}) is seen differently by {pair['call_id']!r}, whose recording is the same "
                 f"until {pair['fork_us']} µs, step {pair['fork_frame']}"
             )
 

@@ -5,6 +5,8 @@ Exit codes: 0 all done; 1 failed as a whole; 2 wrong usage or configuration; 3 d
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 
 import typer
@@ -61,6 +63,18 @@ for group in (build, speech, channels, stages, check, look, corpus, exchange, im
     group.register(app)
 
 
+def _unwrap_help(verbs: typer.Typer) -> None:
+    """Help is wrapped to the terminal, not where the lines of a docstring happen to end."""
+    for command in verbs.registered_commands:
+        command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command.callback) or "")
+    for group in verbs.registered_groups:
+        if group.typer_instance is not None:
+            _unwrap_help(group.typer_instance)
+
+
+_unwrap_help(app)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake ends in a sentence and an exit code, never in a traceback."""
     try:
@@ -69,10 +83,10 @@ def main(arguments: list[str] | None = None) -> None:
         _complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        _complain("interrupted; a rerun of the same command goes on from here")
+        _complain("interrupted; run the same command again to continue")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone; that is no failure.
+        # The reader of our output (head, less) has gone, which is not a failure.
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The progress bar of verbs that are no build: on a terminal only, and on standard error."""
+"""The progress bar of verbs other than `build`: only on a terminal, and on standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Gives a function of how much is done and how much there is to do."""
+    """Yield a function that takes how much is done and how much there is to do."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

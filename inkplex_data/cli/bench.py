@@ -1,4 +1,4 @@
-"""`bench`: the benchmarks that anyone can run on their own machine and store."""
+"""`bench`: benchmarks that anyone can run on their own machine and store."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     context: typer.Context,
-    name: str | None = typer.Argument(None, help="A benchmark's name; without one they are listed."),
+    name: str | None = typer.Argument(None, help="Name of a benchmark; without one, all are listed."),
 ) -> None:
-    """Run a benchmark of the repository; options after the name go to it. Each prints a ratio against a named baseline."""
+    """Run one of the repository's benchmarks; options after the name are passed on to it. Each prints a ratio against a named baseline."""
     from inkplex_data.errors import UsageError
 
     folder = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -31,14 +31,14 @@ def bench(
     if not scripts:
         raise UsageError(
             "the benchmarks are not installed with the package",
-            next_step="run this in a checkout of the repository",
+            next_step="Run this in a checkout of the repository.",
         )
     if name is None:
         for stem, path in scripts.items():
             typer.echo(f"{stem:24}{_subject(path)}")
         return
     if name not in scripts:
-        raise UsageError(f"there is no benchmark {name!r}", next_step=f"one of {', '.join(scripts)}")
+        raise UsageError(f"there is no benchmark {name!r}", next_step=f"Name one of {', '.join(scripts)}.")
     sys.argv = [str(scripts[name]), *context.args]
     runpy.run_path(str(scripts[name]), run_name="__main__")
 

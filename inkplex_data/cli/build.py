@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
+
+from inkplex_data.cli.key_value import key_values
 
 if TYPE_CHECKING:
     from inkplex_data.pipeline.outcome import Summary
@@ -23,7 +25,7 @@ def build(
         ..., metavar="CORPUS", help="A manifest .jsonl, a Moshi fine-tuning .jsonl, or a folder of audio."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="STORE", help="Folder of the store; made if it is not there."
+        ..., "-o", "--out", metavar="STORE", help="Folder of the store; created if it does not exist."
     ),
     pipeline: str | None = typer.Option(
         None,
@@ -34,13 +36,13 @@ def build(
     codec: str | None = typer.Option(
         None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
     ),
-    words: str | None = typer.Option(None, help="given, whisper or none: where the agent's words come from."),
-    tokenizer: str | None = typer.Option(None, help="SentencePiece model of the speech model's text stream."),
+    words: str | None = typer.Option(None, help="Where the agent's words come from: given, whisper or none."),
+    tokenizer: str | None = typer.Option(None, help="SentencePiece model for the text stream."),
     mono: bool = typer.Option(
         False, "--mono", help="Divide one-channel files into two streams by diarization."
     ),
     agent: str | None = typer.Option(
-        None, help="left, right or auto (guess): the agent's channel where the corpus names none."
+        None, help="The agent's channel if the corpus names none: left, right or auto (guess)."
     ),
     swap_roles: bool = typer.Option(
         False, "--swap-roles", help="Also build each call with its sides exchanged, as ID~swapped."
@@ -49,32 +51,32 @@ def build(
         None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set text.delay_s=0.2."
     ),
     workers: int | None = typer.Option(
-        None, help="Local processes; all cores by default, 1 stays in this process."
+        None, help="Local processes; all cores by default. 1 stays in this process."
     ),
     scheduler: str | None = typer.Option(
-        None, metavar="ADDRESS", help="A Dask scheduler, e.g. tcp://host:8786."
+        None, metavar="ADDRESS", help="Address of a Dask scheduler, e.g. tcp://host:8786."
     ),
     add: bool = typer.Option(
-        False, "--add", help="Add calls that are not in the store yet, as a new snapshot."
+        False, "--add", help="Add calls that are not yet in the store, as a new snapshot."
     ),
-    restart: bool = typer.Option(False, "--restart", help="Throw away what the store holds and begin again."),
+    restart: bool = typer.Option(False, "--restart", help="Discard what the store holds and start again."),
     root: Path | None = typer.Option(
-        None, help="Folder that the corpus's paths must stay in; the corpus's own folder by default."
+        None, help="Folder that the corpus's paths must stay inside; its own folder by default."
     ),
-    strict: bool = typer.Option(False, "--strict", help="Refuse a call where a repair would be needed."),
-    json_events: bool = typer.Option(False, "--json", help="Events and the summary as JSON lines."),
+    strict: bool = typer.Option(False, "--strict", help="Refuse calls that would need a repair."),
+    json_events: bool = typer.Option(False, "--json", help="Print events and the summary as JSON lines."),
 ) -> None:
-    """Encode a corpus into a store. Run it again after an interruption and it goes on where it stopped.
+    """Encode a corpus into a store. After an interruption, run it again and it continues where it stopped.
 
     A call that cannot be built never stops the others: it is listed with a code and a sentence, and the
-    exit code is 3. A store that is there already keeps its recipe unless another is named.
+    exit code is 3. An existing store keeps its recipe unless another is named.
     """
     from inkplex_data.config.recipe import load_recipe
     from inkplex_data.pipeline.progress import reporter_for
     from inkplex_data.pipeline.run import build_store
     from inkplex_data.pipeline.target import stored_recipe
 
-    overrides = _overrides(setting or [])
+    overrides = key_values("--set", setting)
     named = {
         "codec.id": codec,
         "words.source": words,
@@ -115,7 +117,7 @@ def demo(
     out: Path = typer.Option(Path("out/demo"), "-o", "--out", help="Folder of the demo store."),
     workers: int | None = typer.Option(None, help="Local processes; all cores by default."),
 ) -> None:
-    """Build the example corpus, then show the summary, one Polars table and one call's timeline."""
+    """Build the example corpus, then show a summary, a Polars table and one call's timeline."""
     from inkplex_data.cli.look import show_call, show_store
     from inkplex_data.config.recipe import load_recipe
     from inkplex_data.errors import UsageError
@@ -126,7 +128,7 @@ def demo(
     if not corpus.is_file():
         raise UsageError(
             "the example corpus is not installed with the package",
-            next_step="run `make demo` in a checkout of the repository",
+            next_step="Run `make demo` in a checkout of the repository.",
         )
     reporter = reporter_for()
     try:
@@ -140,13 +142,13 @@ def demo(
         _show_frames(out, call_id)
         show_call(out, call_id)
     typer.echo(
-        f"\nLook further: inkplex-data inspect {out} CALL · inkplex-data stats {out} · inkplex-data report {out} -o report.html"
+        f"\nNext: inkplex-data inspect {out} CALL · inkplex-data stats {out} · inkplex-data report {out} -o report.html"
     )
     raise typer.Exit(summary.exit_code)
 
 
 def _most_telling(store: Path) -> str:
-    """The call whose memory has the most versions: the one with most to see."""
+    """The call whose memory has the most versions, so that there is most to see."""
     from inkplex_data.store.reader import open_store
 
     with open_store(store) as opened:
@@ -161,7 +163,7 @@ def _most_telling(store: Path) -> str:
 
 
 def _show_frames(store: Path, call_id: str) -> None:
-    """A few frames as Polars sees them, and the line that asks for them."""
+    """Print a few frames as Polars sees them, below the expression that selects them."""
     import polars as pl
 
     from inkplex_data.store.reader import open_store
@@ -169,22 +171,8 @@ def _show_frames(store: Path, call_id: str) -> None:
     with open_store(store) as opened:
         frames = opened.frames().filter(pl.col("call_id") == call_id, pl.col("piece").is_not_null())
         table = frames.select("frame", "time_s", "piece", "text_id", "agent", "caller").head(8).collect()
-    typer.echo(f'\nopen_store("{store}").frames(), where {call_id} has a piece of text:')
+    typer.echo(f'\nopen_store("{store}").frames(), filtered to pieces of text in {call_id}:')
     typer.echo(table)
-
-
-def _overrides(settings: list[str]) -> dict[str, Any]:
-    import yaml
-
-    from inkplex_data.errors import UsageError
-
-    overrides = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set takes KEY=VALUE (got {setting!r})")
-        overrides[key] = yaml.safe_load(value)
-    return overrides
 
 
 def _show(summary: Summary, *, json_events: bool) -> None:

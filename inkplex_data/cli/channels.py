@@ -1,4 +1,4 @@
-"""`channels`: which side of each call is the agent, by what, and what is heard of one side on the other."""
+"""`channels`: which side of each call is the agent, on what evidence, and how much each side bleeds into the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from inkplex_data.corpus.entry import CallEntry
     from inkplex_data.speech.agent.find import Hear, Rule
 
-PANEL = "Raw recordings"
+PANEL = "Raw audio"
 
 
 def register(app: typer.Typer) -> None:
@@ -23,23 +23,23 @@ def register(app: typer.Typer) -> None:
 def channels(
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory or a folder."),
     agent: str = typer.Option(
-        "auto", help="left, right or auto (guess): the agent's channel where the corpus names none."
+        "auto", help="The agent's channel if the corpus names none: left, right or auto (guess)."
     ),
     confidence: float = typer.Option(
-        0.8, min=0.5, max=0.999, help="Confidence from which a guess is acted on."
+        0.8, min=0.5, max=0.999, help="Lowest confidence at which a guess is used."
     ),
     agent_label: str | None = typer.Option(
-        None, metavar="LABEL", help="The agent's label in transcripts, where they do not say."
+        None, metavar="LABEL", help="The agent's label in transcripts that do not say."
     ),
     whisper: str | None = typer.Option(
-        None, metavar="MODEL", help="Also hear the first minute of undecided calls, e.g. packaged:tiny.en."
+        None, metavar="MODEL", help="Also transcribe a minute of undecided calls, e.g. packaged:tiny.en."
     ),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object a call."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object per call."),
 ) -> None:
-    """Tell which side of each call is the agent, by what, and how much of each voice bleeds into the other channel.
+    """Show which side of each call is the agent, on what evidence, and how much each voice bleeds into the other channel.
 
-    Nothing is written. Exits with 3 where a call could not be decided or cannot be used. `build --agent auto`
-    decides in the same way; with `--words whisper` it also hears the calls, as --whisper does here.
+    Nothing is written. Exits with 3 if a call is undecided or cannot be used. `build --agent auto` decides in
+    the same way; with `--words whisper` it also transcribes undecided calls, as --whisper does here.
     """
     from inkplex_data.corpus.read_corpus import read_corpus
     from inkplex_data.speech.agent.find import agent_rule
@@ -67,7 +67,7 @@ def _hearing(model: str) -> Hear:
 def _row(
     entry: CallEntry, agent: Rule, confidence: float, label: str | None, hear: Hear | None
 ) -> dict[str, Any]:
-    from inkplex_data.audio.call_audio import resolve_channels
+    from inkplex_data.audio.call_audio import open_files
     from inkplex_data.corpus.call_text import CallText
     from inkplex_data.errors import CallRefused
     from inkplex_data.problems import ProblemLog
@@ -75,18 +75,20 @@ def _row(
 
     row: dict[str, Any] = {"call_id": entry.call_id}
     try:
-        found = decide(entry, agent, text=CallText.of(entry, agent=label), threshold=confidence, hear=hear)
+        files, text = open_files(entry.audio), CallText.of(entry, agent=label)
+        found = decide(entry, agent, files=files, text=text, threshold=confidence, hear=hear)
         row["by"] = found.by
-        audio = resolve_channels(found.entry.audio, found.entry.channels)
+        audio = files.channels(found.entry.channels)
         row["channels"] = {
-            role: [audio.role(role).path.name, audio.role(role).channel_index] for role in ("agent", "caller")
+            side: [ref.path.name, ref.channel_index]
+            for side, ref in (("agent", audio.agent), ("caller", audio.caller))
         }
         if found.guess is not None:
             row |= found.guess.as_json()
         bleed = audio.scan(ProblemLog(entry.call_id)).bleed
     except CallRefused as error:
         return {**row, "code": error.code, "message": error.what}
-    row["bleed"] = {f"{role}_voice": _bleed_json(one) for role, one in bleed.items()}
+    row["bleed"] = {f"{side}_voice": _bleed_json(one) for side, one in bleed.items()}
     return row
 
 
@@ -111,12 +113,12 @@ def _show(row: dict[str, Any], *, json_output: bool) -> None:
     names = {(0, 1): "left", (1, 0): "right"}
     where = f"in {own_file}" if own == other else names.get((own, other), f"channel {own}")
     sure = f" {row['confidence']:.3f}" if "confidence" in row else ""
-    typer.echo(f"{row['call_id']}: agent {where}, by {row['by']}{sure}")
+    typer.echo(f"{row['call_id']}: agent {where} ({row['by']}{sure})")
     for reason in row.get("evidence", ()):
         typer.echo(f"  {reason}")
     for name, one in row["bleed"].items():
         if one is not None:
             quiet = "" if one["audible"] else ", too weak to matter"
             typer.echo(
-                f"  the {name.replace('_', ' ')} on the other channel: {one['level_db']} dB after {one['delay_ms']} ms{quiet}"
+                f"  {name.removesuffix('_voice')}'s voice on the other channel: {one['level_db']} dB after {one['delay_ms']} ms{quiet}"
             )

@@ -1,4 +1,4 @@
-"""`validate`, `verify`, `audit`: is a file what it claims to be, are the bytes right, is every frame causal."""
+"""`validate`, `verify`, `audit`: is a file what it claims to be, are the bytes intact, is every frame causal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import typer
+
+from inkplex_data.plural import counted
 
 PANEL = "Check"
 
@@ -22,12 +24,12 @@ def validate(
         metavar="PATH...",
         help="Manifests, alignments, transcripts, sidecars, recordings, splits files, corpus folders or stores.",
     ),
-    kind: str | None = typer.Option(None, help="What the file is, where its name and content do not tell."),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object a fault."),
+    kind: str | None = typer.Option(None, help="What the file is, if its name and content do not show it."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object per fault."),
 ) -> None:
-    """Check files against their schemas and rules: file, line or JSON pointer, the value got, and the rule.
+    """Check files against their schemas and rules. Each fault is reported with file, line or JSON pointer, value and rule.
 
-    Exits with 1 when there are faults.
+    Exits with 1 if there are faults.
     """
     from inkplex_data.corpus.validate import detect_kind, validate_path
 
@@ -37,21 +39,22 @@ def validate(
         faults = validate_path(path, found)
         count += len(faults)
         for fault in faults:
-            typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
+            typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
         if not json_output:
             typer.echo(
-                f"{path}: {found}, " + (f"{len(faults)} faults" if faults else "no faults"), err=bool(faults)
+                f"{path}: {found}, {counted(len(faults), 'fault') if faults else 'no faults'}",
+                err=bool(faults),
             )
     raise typer.Exit(1 if count else 0)
 
 
 def verify(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object a fault."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object per fault."),
 ) -> None:
-    """Read every byte of a store: sizes, digests, checksums, counts, and whether its parts belong together.
+    """Read every byte of a store and check sizes, digests, checksums, counts, and that its parts belong together.
 
-    Exits with 1 when something is wrong. Whether every frame is causal is what `audit` proves.
+    Exits with 1 if anything is wrong. That every frame is causal is what `audit` proves.
     """
     import sys
 
@@ -75,23 +78,23 @@ def verify(
             progress=lambda key, done, total: bar.update(task, completed=done, total=total, description=key),
         )
     for fault in faults:
-        typer.echo(json.dumps(vars(fault), ensure_ascii=False) if json_output else str(fault))
+        typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
     if not json_output:
         typer.echo(
-            f"{store}: " + (f"{len(faults)} faults" if faults else "every digest and checksum is right")
+            f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match")
         )
     raise typer.Exit(1 if faults else 0)
 
 
 def audit(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
-    snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object a violation, then the totals."),
+    snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
+    json_output: bool = typer.Option(False, "--json", help="Print a JSON object per violation, then totals."),
 ) -> None:
-    """Prove that no frame of any call sees what had not arrived, and that each sees every live token once.
+    """Prove that no frame of any call sees what had not yet arrived, and that each sees every live token exactly once.
 
-    Derives visibility again from tokens and clocks, step by step, and checks prefixes, sidecars, wrong
-    memory and twins. Names the first violation of each call, and exits with 1 when there is one.
+    Visibility is derived again from tokens and clocks, step by step; prefixes, sidecars, wrong memory and
+    twins are checked too. Names the first violation in each call, and exits with 1 if there is one.
     """
     from inkplex_data.audit.store_audit import audit_store
     from inkplex_data.cli.bars import progress_bar
@@ -101,6 +104,6 @@ def audit(
         found = audit_store(opened, progress=lambda item, done, total: advance(done, total))
     totals = {name: value for name, value in found.as_json().items() if name != "violations"}
     for violation in found.violations:
-        typer.echo(json.dumps(vars(violation), ensure_ascii=False) if json_output else str(violation))
+        typer.echo(json.dumps(violation.as_json(), ensure_ascii=False) if json_output else str(violation))
     typer.echo(json.dumps(totals) if json_output else f"{store}: {found.text()}")
     raise typer.Exit(0 if found.clean else 1)

@@ -1,4 +1,4 @@
-"""`split` and `schema`: how families are divided, and what the files look like."""
+"""`split` and `schema`: how families are divided into splits, and what each kind of file looks like."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import typer
 
 PANEL = "Corpus"
 
-schema_app = typer.Typer(
-    no_args_is_help=True, help="The JSON Schemas of every file that people write or read."
-)
+schema_app = typer.Typer(no_args_is_help=True, help="Print or write the JSON Schema of each kind of file.")
 
 
 def register(app: typer.Typer) -> None:
@@ -19,16 +17,14 @@ def register(app: typer.Typer) -> None:
 
 
 def split(
-    corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory, or a folder."),
-    out: Path | None = typer.Option(None, "-o", "--out", help="Write a splits file; else it is printed."),
-    validation: float = typer.Option(0.05, help="Part of the families for validation."),
-    test: float = typer.Option(0.05, help="Part of the families for test."),
-    seed: int = typer.Option(
-        0, help="Seed of the draw; the same seed and name give the same split for ever."
-    ),
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory or a folder."),
+    out: Path | None = typer.Option(None, "-o", "--out", help="Splits file to write; printed by default."),
+    validation: float = typer.Option(0.05, help="Share of the families for validation."),
+    test: float = typer.Option(0.05, help="Share of the families for test."),
+    seed: int = typer.Option(0, help="Seed of the draw; the same seed and name always give the same split."),
     frozen: Path | None = typer.Option(None, help="A splits file whose families stay where they are."),
 ) -> None:
-    """Divide a corpus by families, as a build does. Related calls stay together; a frozen family never moves."""
+    """Divide a corpus into splits by family, as a build does. Related calls stay together; a frozen family never moves."""
     from collections import Counter
 
     from inkplex_data.corpus.models import SplitsFile
@@ -80,5 +76,5 @@ def schema_show(
 
     known = schemas()
     if name not in known:
-        raise UsageError(f"there is no schema {name!r}", next_step=f"one of {', '.join(known)}")
+        raise UsageError(f"there is no schema {name!r}", next_step=f"Name one of {', '.join(known)}.")
     typer.echo(schema_text(known[name]), nl=False)

@@ -1,4 +1,4 @@
-"""`export` and `import`: calls for other people's trainers, and theirs for ours."""
+"""`export` and `import`: calls for other tools and trainers, and theirs for ours."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 PANEL = "Exchange"
 Form = Literal["disk", "parquet"]
 
-export_app = typer.Typer(no_args_is_help=True, help="Write calls in the layouts that other trainers read.")
-import_app = typer.Typer(no_args_is_help=True, help="Bring in what other tools have written.")
+export_app = typer.Typer(no_args_is_help=True, help="Write calls in layouts that other trainers read.")
+import_app = typer.Typer(no_args_is_help=True, help="Read what other tools have written.")
 
 
 def register(app: typer.Typer) -> None:
@@ -36,10 +36,10 @@ def moshi_finetune(
     out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
     agent: str | None = AGENT,
 ) -> None:
-    """Stereo files, word JSON and JSONL inventories, as the Moshi fine-tuning code reads them.
+    """Write stereo files, word JSON and JSONL inventories as the Moshi fine-tuning code reads them.
 
-    A corpus keeps its samples, its rate and its words. A store has no waveforms: its words are written, and
-    inventories that name the audio.
+    A corpus keeps its samples, its rate and its words. A store has no waveforms: only its words are written,
+    and inventories that name the audio.
     """
     from inkplex_data.export.moshi import export_corpus, export_store
 
@@ -57,10 +57,10 @@ def moshi_finetune(
 def hf(
     source: str = SOURCE,
     out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
-    form: Form = typer.Option("disk", help="disk (for load_from_disk) or parquet (with the features in it)."),
+    form: Form = typer.Option("disk", help="disk (for load_from_disk) or parquet (features included)."),
     agent: str | None = AGENT,
 ) -> None:
-    """A Hugging Face dataset, one row a call: audio and words of a corpus, or codes, text and words of a store."""
+    """Write a Hugging Face dataset, one row per call: audio and words of a corpus, or codes, text and words of a store."""
     _without_bars()
     from inkplex_data.export.hf import export_hf_corpus, export_hf_store
 
@@ -77,13 +77,13 @@ def hf(
 @import_app.command("hf")
 def import_hf_command(
     source: str = typer.Argument(
-        ..., metavar="DATASET", help="A folder of save_to_disk or of Parquet files, or a hub id."
+        ..., metavar="DATASET", help="A save_to_disk folder, a folder of Parquet files, or a hub id."
     ),
     out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder of the corpus; empty or new."),
-    audio: str | None = typer.Option(None, help="Column of the two-channel audio, where there are several."),
+    audio: str | None = typer.Option(None, help="Column of the two-channel audio, if there are several."),
     words: str = typer.Option("words", help="Column of the words."),
 ) -> None:
-    """A Hugging Face dataset of calls becomes a corpus: audio files as they are, word JSON, and a manifest."""
+    """Turn a Hugging Face dataset of calls into a corpus: unchanged audio files, word JSON and a manifest."""
     _without_bars()
     from inkplex_data.export.hf_import import import_hf
 
@@ -93,16 +93,16 @@ def import_hf_command(
 @import_app.command("words")
 def import_words(
     transcripts: list[Path] = typer.Argument(
-        ..., metavar="TRANSCRIPT...", help="Word files of any format that is read."
+        ..., metavar="TRANSCRIPT...", help="Transcripts in any supported format."
     ),
     out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder for the Moshi JSON files."),
     agent: str | None = typer.Option(None, help="Label or channel number of the agent."),
 ) -> None:
-    """Transcripts become Moshi JSON, named like them. Exits with 3 where some could not be read.
+    """Convert transcripts to Moshi JSON files of the same names. Exits with 3 if some could not be read.
 
-    Told apart by content: Amazon Transcribe and Call Analytics, Azure, Google, Deepgram, OpenAI, whisper-timestamped,
-    WhisperX, Harper Valley, CTM, TextGrid. Captions (SRT, VTT) and plain text have no word times: `align` finds them.
-    RTTM has speakers only: `diarize --rttm` takes it.
+    Formats are recognised by content: Amazon Transcribe and Call Analytics, Azure, Google, Deepgram, OpenAI, whisper-timestamped,
+    WhisperX, Harper Valley, CTM, TextGrid. Captions (SRT, VTT) and plain text have no word times; `align` finds them.
+    RTTM files have speakers only; give them to `diarize --rttm`.
     """
     from inkplex_data.export.word_files import convert_words
 
@@ -111,7 +111,7 @@ def import_words(
 
 
 def _without_bars() -> None:
-    """Progress bars are for terminals; the library draws them everywhere unless told before it is loaded."""
+    """Keep progress bars to terminals: the library draws them everywhere unless told otherwise before it is loaded."""
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 

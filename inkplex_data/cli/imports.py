@@ -1,18 +1,19 @@
-"""`import trace` and `import states`: recordings out of other people's logs and captures."""
+"""`import trace` and `import states`: recordings from other tools' logs and captures."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from inkplex_data.cli.bars import progress_bar
 from inkplex_data.cli.exchange import import_app
+from inkplex_data.cli.key_value import key_values, number
+from inkplex_data.plural import counted
 
 
 def register(app: typer.Typer) -> None:
-    """Adds to the group that `exchange` registers."""
+    """Add to the group that `exchange` registers."""
     del app
     import_app.command("trace")(trace)
     import_app.command("states")(states)
@@ -32,22 +33,22 @@ def trace(
         None,
         "--schedule",
         metavar="KEY=VALUE",
-        help="A part of the schedule that stands in for missing times, e.g. --schedule tool_latency_s=2.",
+        help="A setting of the schedule that replaces missing times, e.g. --schedule tool_latency_s=2.",
     ),
     form: str | None = typer.Option(
-        None, "--format", help="Format of the file, where content is not to tell."
+        None, "--format", help="Format of the file, if its content does not show it."
     ),
 ) -> None:
-    """Recorded agent sessions become recordings, one for each dialogue.
+    """Turn recorded agent sessions into recordings, one per dialogue.
 
-    A model request for every answer; what it shares with the one before is cached. Without recorded times a
-    declared schedule is used, and the recording says `times: constructed`. Exits with 3 where some dialogues
-    could not be read.
+    Each answer becomes a model request; what it shares with the request before is cached. If no times were
+    recorded, a declared schedule is used, and the recording says `times: constructed`. Exits with 3 if some
+    dialogues could not be read.
     """
     from inkplex_data.corpus.traces.arrival_schedule import schedule_of
     from inkplex_data.corpus.traces.importer import import_traces
 
-    schedule = schedule_of(_settings(setting or []))
+    schedule = schedule_of(key_values("--schedule", setting, read=number))
     with progress_bar("dialogues") as advance:
         result = import_traces(
             path, out, tokenizer=tokenizer, schedule=schedule, format_name=form, progress=advance
@@ -56,8 +57,8 @@ def trace(
     requests = sum(one.requests for one in result.written)
     times = " and ".join(sorted({one.times for one in result.written})) or "no"
     typer.echo(
-        f"{out}: {len(result.written)} recordings from {result.format}, {requests:,} requests, "
-        f"{tokens:,} tokens of {result.tokenizer}, {times} times"
+        f"{out}: {counted(len(result.written), 'recording')} from {result.format}, "
+        f"{counted(requests, 'request')}, {counted(tokens, 'token')} of {result.tokenizer}, {times} times"
     )
     for problem in result.refused:
         typer.echo(f"  refused {problem.call_id}: [{problem.code}] {problem.message}")
@@ -67,13 +68,13 @@ def trace(
 def states(
     recording: Path = typer.Argument(..., metavar="RECORDING", help="A recording.jsonl."),
     folder: Path = typer.Argument(
-        ..., metavar="STATES_FOLDER", help="Safetensors, one for each request, its number in the name."
+        ..., metavar="STATES_FOLDER", help="Safetensors files, one per request, with its number in the name."
     ),
     out: Path = typer.Option(
         ..., "-o", "--out", metavar="DIR", help="Folder for the recording and its states."
     ),
 ) -> None:
-    """Captures of a serving engine join a recording: three rows for every computed token, checked and copied."""
+    """Add a serving engine's captures to a recording: three rows per computed token, checked and copied."""
     from inkplex_data.memory.capture.recordings_with_states import attach_states
 
     with progress_bar("tokens") as advance:
@@ -81,18 +82,3 @@ def states(
     typer.echo(
         f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width {result.width}"
     )
-
-
-def _settings(settings: list[str]) -> dict[str, Any]:
-    from inkplex_data.errors import UsageError
-
-    found: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--schedule takes KEY=VALUE (got {setting!r})")
-        try:
-            found[key.strip()] = float(value)
-        except ValueError as error:
-            raise UsageError(f"--schedule {key} takes a number (got {value!r})") from error
-    return found

@@ -20,10 +20,10 @@ def inspect(
     call: str | None = typer.Argument(
         None, metavar="[CALL]", help="Id of the call to draw; without one, the store's summary."
     ),
-    snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
-    width: int | None = typer.Option(None, help="Columns to draw in; the terminal's by default."),
+    snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
+    width: int | None = typer.Option(None, help="Width in columns; the terminal's by default."),
 ) -> None:
-    """Show a store's summary, or draw one call: both channels, words, text pieces, prefix and memory."""
+    """Show a store's summary, or draw one call with both channels, words, text pieces, prefix and memory."""
     if call is None:
         show_store(store, snapshot=snapshot, width=width)
     else:
@@ -32,13 +32,13 @@ def inspect(
 
 def stats(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
-    split: str | None = typer.Option(None, help="Only the calls of train, validation or test."),
-    snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
+    split: str | None = typer.Option(None, help="Measure only this split: train, validation or test."),
+    snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
     json_output: bool = typer.Option(
-        False, "--json", help="One JSON object a measure, then one a problem code."
+        False, "--json", help="Print one JSON object per measure, then one per problem code."
     ),
 ) -> None:
-    """Turn-taking, pace and padding beside human figures, and the problems of all calls, by code."""
+    """Show turn-taking, pace and padding beside human figures, and the problems of all calls by code."""
     import json
 
     from inkplex_data.report.gather import store_summary
@@ -67,10 +67,10 @@ def report(
     out: Path = typer.Option(
         Path("report.html"), "-o", "--out", metavar="FILE.html", help="The page to write."
     ),
-    draw: int = typer.Option(20, help="How many calls to draw; all are listed."),
-    snapshot: int | None = typer.Option(None, help="A snapshot by number; the newest by default."),
+    draw: int = typer.Option(20, help="Number of calls to draw; all are listed."),
+    snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
 ) -> None:
-    """Write one self-contained HTML page: summary, calls, problems, and timelines."""
+    """Write a self-contained HTML page with summary, calls, problems and timelines."""
     from inkplex_data.report.gather import report_page
     from inkplex_data.store.reader import open_store
 

@@ -1,4 +1,4 @@
-"""`align`, `diarize`, `check-speech`: from raw recordings to words and streams, and whether they agree."""
+"""`align`, `diarize`, `check-speech`: from raw audio to words and streams, and whether the two agree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import typer
 
-PANEL = "Raw recordings"
+from inkplex_data.plural import counted
+
+PANEL = "Raw audio"
 
 
 def register(app: typer.Typer) -> None:
@@ -31,21 +33,21 @@ def align(
     ),
     language: str = typer.Option("en", help="Language of the words."),
     agent: str = typer.Option(
-        "left", help="left, right or auto (guess): the agent's channel where the corpus names none."
+        "left", help="The agent's channel if the corpus names none: left, right or auto (guess)."
     ),
     agent_label: str | None = typer.Option(
-        None, metavar="LABEL", help="The agent's name in captions and plain text that name their speakers."
+        None, metavar="LABEL", help="The agent's name in captions and plain text that name speakers."
     ),
     text: Path | None = typer.Option(
-        None, metavar="FILE", help="What is said in the one recording: captions or plain text."
+        None, metavar="FILE", help="Captions or plain text, if there is only one call."
     ),
-    redo: bool = typer.Option(False, "--redo", help="Align calls that have their words, too."),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object a call."),
+    redo: bool = typer.Option(False, "--redo", help="Also align calls that already have word times."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object per call."),
 ) -> None:
-    """Find the words of each call's agent and their times; writes the Moshi layout's JSON.
+    """Find the words of each call's agent and their times, and write them as Moshi JSON.
 
-    Only detected speech is transcribed. Text that is there without word times is timed word by word: captions
-    and utterances within their own times, plain text (.txt) over the whole call; each speaker on the own channel.
+    Only detected speech is transcribed. Existing text without word times is timed word by word: captions and
+    utterances within their own times, plain text (.txt) over the whole call, each speaker on their own channel.
     Calls that have word times keep them. Failures are listed in align.failures.jsonl.
     """
     from dataclasses import asdict
@@ -66,7 +68,7 @@ def align(
     if not entries and not refused:
         raise UsageError("no calls to align", where=str(corpus))
     if text is not None and len(entries) != 1:
-        raise UsageError("--text goes with one recording", where=str(corpus))
+        raise UsageError("--text goes with one call only", where=str(corpus))
     if text is not None and not text.is_file():
         raise UsageError("there is no such file", where=str(text))
     for problem in refused:
@@ -100,7 +102,7 @@ def align(
             typer.echo(json.dumps({**asdict(done), "path": str(done.path)}, ensure_ascii=False))
             continue
         what = {
-            "aligned": f"{done.words} words, {done.method}",
+            "aligned": f"{counted(done.words, 'word')}, {done.method}",
             "kept": "kept",
             "failed": f"[{done.code}] {done.message}",
         }
@@ -109,52 +111,52 @@ def align(
             if told.severity != "error" and told.code != "word-filtered":
                 typer.echo(f"  [{told.code}] {told.item}: {told.message}")
         if filtered := sum(told.code == "word-filtered" for told in done.problems):
-            typer.echo(f"  [word-filtered] {filtered} of the transcriber's phrases and words were left out")
+            typer.echo(f"  [word-filtered] {filtered} of the transcriber's phrases and words left out")
     raise typer.Exit(1 if failed == count else 3 if failed else 0)
 
 
 def diarize(
     audio: list[Path] = typer.Argument(
-        ..., metavar="AUDIO…", help="One-channel recordings, or folders of them."
+        ..., metavar="AUDIO…", help="One-channel audio files, or folders of them."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="DIR", help="Folder for NAME.wav, .rttm, .sidecar.json."
+        ..., "-o", "--out", metavar="DIR", help="Folder for NAME.wav, NAME.rttm and NAME.sidecar.json."
     ),
     model: str = typer.Option("offline", help="offline, or a folder or hub id of a pyannote.audio pipeline."),
     rttm: Path | None = typer.Option(
         None,
-        help="Speaker turns that are known already: a file, or a folder of NAME.rttm. Several recordings take those of their names.",
+        help="Speaker turns that are already known: a file, or a folder of NAME.rttm files. With several audio files, each takes the turns under its own name.",
     ),
     main: str = typer.Option(
         "most", help="Who becomes the agent: most, first, random, or a speaker's label."
     ),
-    speakers: int | None = typer.Option(None, min=1, help="How many speakers there are, where known."),
+    speakers: int | None = typer.Option(None, min=1, help="Number of speakers, if known."),
     room_tone: bool = typer.Option(
-        False, "--room-tone", help="Fill the silent stream with room tone, not zeros."
+        False, "--room-tone", help="Fill the silent stream with room tone instead of zeros."
     ),
     seed: int = typer.Option(0, min=0, help="Seed of --main random and of room tone."),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object a recording."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object per file."),
 ) -> None:
-    """Divide one-channel recordings into agent (left) and caller (right), as many samples as before."""
-    from inkplex_data.audio.call_audio import ChannelRef
+    """Divide one-channel audio into agent (left) and caller (right), keeping the number of samples."""
+    from inkplex_data.audio.call_audio import open_channel
     from inkplex_data.errors import CallRefused, UsageError
     from inkplex_data.speech.diarize.diarizer import load_diarizer
     from inkplex_data.speech.diarize.divide import divide
     from inkplex_data.speech.diarize.rttm import speakers as speaking
 
-    recordings = _recordings(audio, out)
+    files = _audio_files(audio, out)
     if rttm is not None and not rttm.exists():
         raise UsageError("there is no such file or folder", where=f"--rttm {rttm}")
     diarizer = None if rttm is not None else load_diarizer(model, speakers=speakers)
     failed = 0
-    for name, path in recordings.items():
+    for name, path in files.items():
         try:
             made = divide(
-                ChannelRef(path),
+                open_channel(path),
                 out / name,
                 diarizer=diarizer,
                 rttm=rttm / f"{name}.rttm" if rttm is not None and rttm.is_dir() else rttm,
-                only_named=len(recordings) > 1 and rttm is not None and rttm.is_file(),
+                only_named=len(files) > 1 and rttm is not None and rttm.is_file(),
                 call_id=name,
                 main=main,
                 inactive="room" if room_tone else "zero",
@@ -180,13 +182,13 @@ def diarize(
         else:
             told = ", ".join(f"{name} {time_s:g} s" for name, time_s in shares.items())
             typer.echo(f"{made.audio}: {told}; agent {made.streams.main}, overlap {overlap_s:g} s")
-    raise typer.Exit(1 if failed == len(recordings) else 3 if failed else 0)
+    raise typer.Exit(1 if failed == len(files) else 3 if failed else 0)
 
 
-def _recordings(given: list[Path], out: Path) -> dict[str, Path]:
-    """Every file by the name of its results in `out`: its own, within a folder with that of its subfolder.
+def _audio_files(given: list[Path], out: Path) -> dict[str, Path]:
+    """Each file under the name of its results in `out`: its stem, or its path inside a given folder.
 
-    Raises UsageError where two have one name, and where a result would replace its recording.
+    Raises UsageError if two files share a name, or if a result would replace its own source.
     """
     from inkplex_data.corpus.folder import AUDIO_SUFFIXES
     from inkplex_data.errors import UsageError
@@ -203,11 +205,11 @@ def _recordings(given: list[Path], out: Path) -> dict[str, Path]:
             if name in named:
                 raise UsageError(
                     f"{named[name]} and {path} would both be written as {out / name}.wav",
-                    next_step="divide one of them into another folder",
+                    next_step="Divide one of them into another folder.",
                 )
             if (out / f"{name}.wav").resolve() == path.resolve():
                 raise UsageError(
-                    "the streams would replace the recording", where=str(path), next_step="name another --out"
+                    "the streams would replace the audio", where=str(path), next_step="Name another --out."
                 )
             named[name] = path
     return named
@@ -222,18 +224,18 @@ def check_speech(
     margin: float = typer.Option(
         2.0,
         min=0.0,
-        help="Nats by which another fact must be likelier than the text's; names need 3 or more.",
+        help="Nats by which another fact must be likelier than the text's; at least 3 for names.",
     ),
     agent_label: str | None = typer.Option(
-        None, metavar="LABEL", help="The agent's label or channel number in the transcripts."
+        None, metavar="LABEL", help="The agent's label or channel number in transcripts."
     ),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object a call."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object per call."),
 ) -> None:
     """Compare the agent's audio with its text: word error rate, and facts that the audio does not say.
 
-    Lists names, numbers, amounts, dates and negations of the text that did not survive, with their times, call by
-    call. Exits with 1 when there is any, a call above --max-wer, or one that cannot be read. A build does the same
-    with the recipe key check_speech, and masks or refuses such calls.
+    Lists, call by call, the names, numbers, amounts, dates and negations of the text that are not in the audio, with
+    their times. Exits with 1 if there are any, or if a call is above --max-wer or cannot be read. The recipe key
+    check_speech makes a build do the same and mask or refuse such calls.
     """
     from inkplex_data.errors import UsageError
     from inkplex_data.speech.check.agreement import check_corpus
@@ -247,21 +249,17 @@ def check_speech(
             continue
         rate = "not checked" if found.unreadable else f"word error rate {found.wer:.1%}"
         if not found.unreadable:
-            rate += f", {_count(len(found.problems), 'problem')}"
+            rate += f", {counted(len(found.problems), 'problem')}"
         typer.echo(f"{found.call_id}: {rate}")
         for problem in found.problems:
             typer.echo(
                 f"  [{problem.code}] " + (f"{problem.item}: " if problem.item else "") + problem.message
             )
     if not checked:
-        raise UsageError("there is no call in it", where=str(corpus))
+        raise UsageError("it holds no calls", where=str(corpus))
     if not json_output:
-        typer.echo(f"{_count(checked, 'call')} checked, {bad} with problems")
+        typer.echo(f"{counted(checked, 'call')} checked, {bad} with problems")
     raise typer.Exit(1 if bad else 0)
-
-
-def _count(number: int, unit: str) -> str:
-    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
 def _resolved(paths: tuple[Path, ...]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""`interleave`, `encode`, `capture`, `versions`: single stages of a build, to look at or to use elsewhere."""
+"""`interleave`, `encode`, `capture`, `versions`: single stages of a build, to inspect or to use elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import typer
+
+from inkplex_data.cli.key_value import key_values
 
 PANEL = "Single stages"
 Dtype = Literal["float32", "bfloat16"]
@@ -19,15 +21,15 @@ def register(app: typer.Typer) -> None:
 
 
 def interleave(
-    words: Path = typer.Argument(..., metavar="WORDS", help="Word timings of any format that is read."),
-    frames: int | None = typer.Option(None, min=1, help="Frames of 80 ms; or give --audio."),
+    words: Path = typer.Argument(..., metavar="WORDS", help="A transcript in any supported format."),
+    frames: int | None = typer.Option(None, min=1, help="Number of 80 ms frames; or give --audio."),
     audio: Path | None = typer.Option(None, metavar="FILE", help="The call's audio, for its length."),
     agent: str | None = typer.Option(None, help="Label or channel number of the agent."),
-    tokenizer: str | None = typer.Option(None, help="SentencePiece model of the text stream."),
+    tokenizer: str | None = typer.Option(None, help="SentencePiece model for the text stream."),
     setting: list[str] | None = SETTING,
-    json_output: bool = typer.Option(False, "--json", help="One JSON object with all frames."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object with all frames."),
 ) -> None:
-    """Print the text stream of a transcript: each frame that is not PAD, and what could not be placed."""
+    """Print a transcript's text stream: each frame that is not PAD, and what could not be placed."""
     from inkplex_data.clock import FRAME_US, us_to_seconds
     from inkplex_data.corpus.transcripts import SpeakerRule, load_words
     from inkplex_data.errors import UsageError
@@ -78,15 +80,14 @@ def encode(
         None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
     ),
 ) -> None:
-    """Encode a file as a build does: codes uint16 [8, F] of one channel, [16, F] of agent and caller.
+    """Encode a file as a build does: codes uint16 [8, F] for one channel, [16, F] for agent and caller.
 
     An .npz holds `codes`, `samples` (at 24 kHz) and `codec`, the codec's identity as JSON.
     """
     import numpy as np
 
     from inkplex_data.atomic import replacing
-    from inkplex_data.audio.call_audio import CallAudio, ChannelRef, resolve_channels
-    from inkplex_data.audio.call_scan import ROLES
+    from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_files
     from inkplex_data.clock import resampled_samples
     from inkplex_data.errors import UsageError
     from inkplex_data.pipeline.tools import codec as load_codec
@@ -94,16 +95,17 @@ def encode(
 
     if out.suffix not in {".npy", ".npz"}:
         raise UsageError(f"-o takes a .npy or .npz file (got {out.name!r})")
-    voice = ChannelRef(audio)
-    source = voice.open()
-    pair = CallAudio(voice, voice) if source.channels == 1 else resolve_channels(audio)
-    if source.channels == 1:
-        samples = resampled_samples(source.count_samples(), source.sample_rate_hz)
-    else:
-        samples = pair.scan(ProblemLog(audio.name)).samples
+    files = open_files(audio)
     mimi = load_codec(_recipe(None, {"codec.id": codec}).codec.id)
-    sides = [mimi.encode(pair.stream(role, samples=samples)) for role in ROLES[: source.channels]]
-    codes = np.ascontiguousarray(np.concatenate(sides, axis=1).T)
+    if files.agent.channels == 1:
+        voice = ChannelRef(files.agent)
+        samples = resampled_samples(files.agent.count_samples(), files.agent.sample_rate_hz)
+        found = mimi.encode(CallAudio(voice, voice).stream("agent"))
+    else:
+        call = files.channels()
+        samples = call.scan(ProblemLog(audio.name)).samples
+        found = mimi.encode_pair(call.streams(samples=samples))
+    codes = np.ascontiguousarray(found.T)
     with replacing(out) as file:
         if out.suffix == ".npy":
             np.save(file, codes)
@@ -118,11 +120,11 @@ def capture(
         ..., "-o", "--out", metavar="DIR", help="Folder for the recording and its states."
     ),
     model: str | None = typer.Option(None, help="Checkpoint folder, hub id, or small:SEED."),
-    chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens of a prefill chunk."),
+    chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens per prefill chunk."),
     dtype: Dtype | None = typer.Option(None, help="Arithmetic of the model."),
-    device: str | None = typer.Option(None, help="auto takes a GPU where there is one."),
+    device: str | None = typer.Option(None, help="cpu, cuda … or auto, which uses a GPU if there is one."),
 ) -> None:
-    """Compute the hidden rows 28, 34 and 42 of a recording: safetensors for each request, and a recording that names them."""
+    """Compute hidden rows 28, 34 and 42 of a recording: a safetensors file per request, and a recording that names them."""
     from inkplex_data.cli.bars import progress_bar
     from inkplex_data.config.recipe import CaptureConfig
     from inkplex_data.memory.capture.inkling import load_inkling
@@ -144,10 +146,10 @@ def capture(
 def versions(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
     call: str = typer.Argument(..., metavar="CALL", help="Id of a call."),
-    prefix: bool = typer.Option(False, "--prefix", help="Of the composed call, its prefix in front."),
-    wrong: bool = typer.Option(False, "--wrong", help="Of the memory of its partner, built anew."),
-    limit: int | None = typer.Option(None, min=1, help="Most versions in a chunk's union."),
-    json_output: bool = typer.Option(False, "--json", help="One JSON object."),
+    prefix: bool = typer.Option(False, "--prefix", help="Show the composed call, with its prefix in front."),
+    wrong: bool = typer.Option(False, "--wrong", help="Show the memory of its partner, built for this call."),
+    limit: int | None = typer.Option(None, min=1, help="Largest number of versions in one chunk."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Show a call's memory: its versions by bucket, and the chunks in which a reader computes them."""
     from inkplex_data.grid import PLAN_LIMIT
@@ -161,10 +163,9 @@ def versions(
 
 
 def _recipe(setting: list[str] | None, given: dict[str, Any]) -> Any:
-    from inkplex_data.cli.build import _overrides
     from inkplex_data.config.recipe import load_recipe
 
-    overrides = _overrides(setting or [])
+    overrides = key_values("--set", setting)
     overrides.update({key: value for key, value in given.items() if value is not None})
     return load_recipe(None, overrides)
 

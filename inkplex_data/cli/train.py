@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from inkplex_data.cli.key_value import key_values
+
 if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
     from inkplex_data.trainer.run.run_files import TrainedModel
@@ -14,14 +16,14 @@ if TYPE_CHECKING:
 PANEL = "Train"
 EXIT_PARTLY = 3
 
-_RUN = typer.Argument(..., metavar="RUN", help="A run's folder, or one checkpoint of it.")
+_RUN = typer.Argument(..., metavar="RUN", help="Folder of a run, or one of its checkpoints.")
 _STORE = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store.")
-_DEVICE = typer.Option("auto", help="cpu, cuda, cuda:1 …; auto takes a GPU where there is one.")
+_DEVICE = typer.Option("auto", help="cpu, cuda, cuda:1 … or auto, which uses a GPU if there is one.")
 _WEIGHTS = typer.Option(
     None,
     "--model",
     metavar="PATH",
-    help="Where the speech model's weights lie, if not where the recipe says.",
+    help="The speech model's weights, if they are not where the recipe says.",
 )
 
 
@@ -44,29 +46,29 @@ def train(
         None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set data.passes=2."
     ),
     resume: bool = typer.Option(
-        False, "--resume", help="Go on from the newest checkpoint; begin where there is none."
+        False, "--resume", help="Continue from the newest checkpoint, or start if there is none."
     ),
     device: str = _DEVICE,
-    workers: int = typer.Option(2, min=0, help="Threads that read ahead, for each process."),
-    prefetch_mib: int = typer.Option(2048, min=1, help="MiB that may be read ahead, for each process."),
+    workers: int = typer.Option(2, min=0, help="Threads that read ahead, per process."),
+    prefetch_mib: int = typer.Option(2048, min=1, help="MiB that may be read ahead, per process."),
     allow_untrained_codec: bool = typer.Option(
         False, "--allow-untrained-codec", help="Train on codes that mean nothing, to try the machinery."
     ),
     tensorboard: bool = typer.Option(True, help="Write TensorBoard logs beside metrics.jsonl."),
-    json_events: bool = typer.Option(False, "--json", help="Events and the summary as JSON lines."),
+    json_events: bool = typer.Option(False, "--json", help="Print events and the summary as JSON lines."),
 ) -> None:
-    """Train memory writer and readers on a store. Several processes: torchrun --nproc-per-node N -m inkplex_data.cli.app train …
+    """Train the memory writer and readers on a store.
 
-    The speech model stays frozen. Interrupted at any moment, the same command with --resume goes on from the
-    newest checkpoint and gives the losses that the run would have had.
+    The speech model stays frozen. After an interruption, the same command with --resume continues from the newest
+    checkpoint and gives the losses that the run would have had. For several processes, run
+    torchrun --nproc-per-node N -m inkplex_data.cli.app train …
     """
-    from inkplex_data.cli.build import _overrides
     from inkplex_data.trainer.run.loop import RunOptions
     from inkplex_data.trainer.run.loop import train as run_training
     from inkplex_data.trainer.run.run_progress import train_reporter_for
     from inkplex_data.trainer.run.train_config import load_train_recipe
 
-    overrides = _overrides(setting or [])
+    overrides = key_values("--set", setting)
     if model is not None:
         overrides["model.weights"] = model
     recipe = load_train_recipe(pipeline, overrides)
@@ -99,7 +101,7 @@ def train(
         if selected is not None
         else "the newest"
         if recipe.checks is None
-        else "the newest: no check kept the agent's voice, so none is selected"
+        else "the newest; none is selected, because no check kept the agent's voice"
     )
     typer.echo(f"{run}: {summary.update} of {summary.updates} updates\n  {summary.checkpoint} ({why})")
 
@@ -109,28 +111,28 @@ def evaluate(
     store: str = _STORE,
     split: str = typer.Option("validation", help="Split to evaluate."),
     out: Path | None = typer.Option(
-        None, "-o", "--out", metavar="FOLDER", help="Where the tables go; beside the checkpoints by default."
+        None, "-o", "--out", metavar="FOLDER", help="Folder for the tables; in the run by default."
     ),
-    call: list[str] | None = typer.Option(None, help="Only this call; may be repeated."),
-    panel: bool = typer.Option(False, "--panel", help="Only the calls of the run's frozen panel."),
+    call: list[str] | None = typer.Option(None, help="Evaluate only this call; may be repeated."),
+    panel: bool = typer.Option(False, "--panel", help="Evaluate only the calls of the run's frozen panel."),
     memory: list[str] | None = typer.Option(
-        None, help="none, own or wrong; may be repeated. All by default."
+        None, help="none, own or wrong; may be repeated. All three by default."
     ),
     generations: bool = typer.Option(
-        False, "--generate", help="Also let each call's response be generated, and report what is said."
+        False, "--generate", help="Also generate each call's response, and report what is said."
     ),
     seconds: float = typer.Option(20.0, help="With --generate: length of the free window."),
-    limit: int | None = typer.Option(None, min=1, help="With --generate: at most so many calls."),
-    codec: str | None = typer.Option(None, help="With --generate: where the codec's weights lie now."),
-    seed: int = typer.Option(0, min=0, help="Of the bootstrap and of generation."),
-    resamples: int = typer.Option(10_000, min=1, help="Draws of the bootstrap over families."),
+    limit: int | None = typer.Option(None, min=1, help="With --generate: largest number of calls."),
+    codec: str | None = typer.Option(None, help="With --generate: where the codec's weights are now."),
+    seed: int = typer.Option(0, min=0, help="Seed of the bootstrap and of generation."),
+    resamples: int = typer.Option(10_000, min=1, help="Number of bootstrap draws over families."),
     model: str | None = _WEIGHTS,
     device: str = _DEVICE,
-    json_output: bool = typer.Option(False, "--json", help="The results as one JSON object."),
+    json_output: bool = typer.Option(False, "--json", help="Print the results as one JSON object."),
 ) -> None:
-    """Losses of a checkpoint with no memory, the call's own, and that of another task; twins as pairs.
+    """Score a checkpoint with no memory, with the call's own, and with another task's; twins are scored as pairs.
 
-    Tables go to Parquet files. With --generate: empty responses, words, repeats and delays beside them.
+    Tables are written as Parquet files. --generate adds empty responses, words, repeats and delays.
     """
     import json
 
@@ -145,7 +147,7 @@ def evaluate(
 
     memories = memory or list(MEMORIES)
     if unknown := sorted(set(memories) - set(MEMORIES)):
-        raise UsageError(f"--memory is none, own or wrong, not {', '.join(unknown)}")
+        raise UsageError(f"--memory takes none, own or wrong (got {', '.join(unknown)})")
     with open_store(store) as opened:
         trained = _open(run, opened, split=split, device=device, weights=model)
         calls = call or None
@@ -203,7 +205,7 @@ def evaluate(
         typer.echo(found.text())
         for name, count in zip(memories, counts, strict=True):
             if not count:
-                typer.echo(f"no call here has {name} memory, so it is not scored")
+                typer.echo(f"no call here has {name} memory, so that is not scored")
         if said is not None:
             from inkplex_data.trainer.evaluate.generate import generations_text
 
@@ -215,15 +217,15 @@ def evaluate(
 def generate(
     run: Path = _RUN,
     store: str = _STORE,
-    out: Path = typer.Option(..., "-o", "--out", metavar="FOLDER", help="Where the files go."),
-    call: list[str] | None = typer.Option(None, help="A call's id; may be repeated."),
-    split: str = typer.Option("validation", help="Split whose calls are generated where none is named."),
-    limit: int | None = typer.Option(None, min=1, help="At most so many calls of the split."),
+    out: Path = typer.Option(..., "-o", "--out", metavar="FOLDER", help="Folder for the files."),
+    call: list[str] | None = typer.Option(None, help="Id of a call; may be repeated."),
+    split: str = typer.Option("validation", help="Split to generate from if no call is named."),
+    limit: int | None = typer.Option(None, min=1, help="Largest number of calls of the split."),
     memory: list[str] | None = typer.Option(
-        None, help="none (the baseline), own or wrong; may be repeated. none and own by default."
+        None, help="none (the baseline), own or wrong; may be repeated. Both none and own by default."
     ),
     seconds: float = typer.Option(20.0, help="Length of the free window."),
-    seed: int = typer.Option(0, min=0, help="Of the draws; each call has the same ones under every memory."),
+    seed: int = typer.Option(0, min=0, help="Seed of the draws; every memory gets the same ones."),
     force_cue: bool = typer.Option(
         False, "--force-cue", help="Also force the end-of-padding frame before the response."
     ),
@@ -234,17 +236,17 @@ def generate(
     exact_ring: bool = typer.Option(
         False,
         "--exact-ring",
-        help="Let attention see what training shows it, one frame more than the released ring does.",
+        help="Let attention see exactly what it sees in training, one frame more than in the released ring.",
     ),
-    codec: str | None = typer.Option(None, help="Where the codec's weights lie now."),
-    audio: bool = typer.Option(True, help="Decode to WAV; else only the JSON files are written."),
+    codec: str | None = typer.Option(None, help="Where the codec's weights are now."),
+    audio: bool = typer.Option(True, help="Decode to WAV; otherwise only JSON files are written."),
     model: str | None = _WEIGHTS,
     device: str = _DEVICE,
 ) -> None:
-    """Let a checkpoint answer: calls are replayed until before their response, then the model is free.
+    """Let a checkpoint answer: each call is replayed up to its response, then the model runs freely.
 
-    Writes CALL/trained.wav (agent left, caller right, no prefix) and CALL/trained.json with the text and the
-    time of each word, and the same for the baseline, which hears the same and draws with the same seed.
+    Writes CALL/trained.wav (agent left, caller right, no prefix) and CALL/trained.json with the text and each
+    word's time, and the same for the baseline, which hears the same and draws with the same seed.
     """
     from inkplex_data.errors import UsageError
     from inkplex_data.store.reader import open_store
@@ -257,7 +259,7 @@ def generate(
 
     memories = memory or ["none", "own"]
     if unknown := sorted(set(memories) - set(MEMORIES)):
-        raise UsageError(f"--memory is none, own or wrong, not {', '.join(unknown)}")
+        raise UsageError(f"--memory takes none, own or wrong (got {', '.join(unknown)})")
     options = ReplayOptions(
         seconds=seconds,
         seed=seed,
@@ -271,7 +273,7 @@ def generate(
         trained = _open(run, opened, split=split, device=device, weights=model)
         generator = Generator(trained, opened, store_codec(opened, codec), options)
         if generator.codec.identity.untrained:
-            typer.echo("the codec is untrained: the WAV files are noise, only the text can be read", err=True)
+            typer.echo("the codec is untrained: the WAV files are noise; only the text can be read", err=True)
         names = call or scorable(opened, split, "own")[:limit]
 
         def keep(made: Generation) -> None:
@@ -299,7 +301,7 @@ def _open(run: Path, store: Store, *, split: str, device: str, weights: str | No
 
 
 def _complain_of(refused: dict[str, str]) -> None:
-    """Name the calls that could not be done, and exit with 3 where there are some."""
+    """Name the calls that could not be generated, and exit with 3 if there are any."""
     for call_id, reason in refused.items():
         typer.echo(f"not generated: {call_id}: {reason}", err=True)
     if refused:

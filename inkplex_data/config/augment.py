@@ -1,4 +1,4 @@
-"""The `augment` part of a recipe. Its numbers are those of Moshi's training (seeds/002, "The engineering that makes
+"""The recipe section `augment`. Its numbers are those of Moshi's training (seeds/002, "The engineering that makes
 two streams behave like two people", and stages 2 and 5)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _ordered(low: float, high: float, low_name: str, high_name: str) -> None:
 class GainAugment(Section):
     """One gain for the whole of the caller's stream."""
 
-    probability: Probability = Field(0.5, description="part of the calls")
+    probability: Probability = Field(0.5, description="share of the calls")
     min_db: Decibels = Field(-24.0, description="smallest gain")
     max_db: Decibels = Field(15.0, description="largest gain; nothing is clipped")
 
@@ -33,16 +33,16 @@ class GainAugment(Section):
 
 
 class NoiseAugment(Section):
-    """Noise in the caller's stream, throughout."""
+    """Noise throughout the caller's stream."""
 
-    probability: Probability = Field(0.3, description="part of the calls")
+    probability: Probability = Field(0.3, description="share of the calls")
     min_db: Decibels = Field(
-        -30.0, description="smallest level of the noise over the caller's, RMS of the call"
+        -30.0, description="smallest level of the noise relative to the caller's RMS over the call"
     )
-    max_db: Decibels = Field(6.0, description="largest level; the signal-to-noise ratio is its negative")
+    max_db: Decibels = Field(6.0, description="largest such level; the signal-to-noise ratio is its negative")
     folder: str | None = Field(
         None,
-        description="folder with noise recordings, repeated to the call's length; null: white, pink or brown noise",
+        description="folder of noise files, repeated to the call's length; null: white, pink or brown noise",
     )
 
     @model_validator(mode="after")
@@ -55,7 +55,7 @@ class RoomAugment(Section):
     """The caller's room: the agent's voice comes back from the loudspeaker, and the caller's own reverberates."""
 
     probability: Probability = Field(
-        0.3, description="part of the calls; echo and reverberation come together"
+        0.3, description="share of the calls; echo and reverberation come together"
     )
     max_echo: Annotated[float, Field(ge=0, le=1)] = Field(
         0.2, description="largest scale of the agent's echo; the smallest is 0"
@@ -79,38 +79,41 @@ class RoomAugment(Section):
 class SilenceAugment(Section):
     """Stretches of digital silence in the caller's stream, laid where the caller says nothing."""
 
-    probability: Probability = Field(0.5, description="part of the calls")
+    probability: Probability = Field(0.5, description="share of the calls")
     max_s: Annotated[float, Field(gt=0, le=600)] = Field(30.0, description="longest stretch")
 
 
 class BargeInAugment(Section):
     """Barge-ins constructed where the caller begins while the agent speaks: audio and words of the agent end there."""
 
-    probability: Probability = Field(0.5, description="part of the onsets at which one can be made")
+    probability: Probability = Field(0.5, description="share of the possible onsets")
     reaction_s: Seconds = Field(
-        0.2, description="from the caller's onset to the agent's silence; 0 cuts at the onset"
+        0.2, description="seconds from the caller's onset to the agent's silence; 0 cuts at the onset"
     )
 
 
 class AugmentConfig(Section):
-    """What is changed in the calls of training; `augment: {}` is Moshi's list for the caller's stream."""
+    """Changes made to training calls; `augment: {}` is Moshi's list for the caller's stream."""
 
     seed: int = Field(
-        0, description="the same seed and call id give the same changes, whatever else is in the corpus"
+        0,
+        description="seed of all draws; the same seed and call id give the same changes, whatever else is in the corpus",
     )
     splits: tuple[Literal["train", "validation", "test"], ...] = Field(
         ("train",), description="splits whose calls are changed"
     )
-    gain: GainAugment | None = Field(GainAugment(), description="null: none")
-    noise: NoiseAugment | None = Field(NoiseAugment(), description="null: none")
-    room: RoomAugment | None = Field(RoomAugment(), description="null: none")
-    silence: SilenceAugment | None = Field(SilenceAugment(), description="null: none")
-    barge_in: BargeInAugment | None = Field(None, description="null: none")
+    gain: GainAugment | None = Field(GainAugment(), description="gain of the caller's stream; null: none")
+    noise: NoiseAugment | None = Field(NoiseAugment(), description="noise in the caller's stream; null: none")
+    room: RoomAugment | None = Field(RoomAugment(), description="echo and reverberation; null: none")
+    silence: SilenceAugment | None = Field(
+        SilenceAugment(), description="silence in the caller's pauses; null: none"
+    )
+    barge_in: BargeInAugment | None = Field(None, description="constructed barge-ins; null: none")
     text_delay_s: Annotated[float, Field(ge=0, le=5)] = Field(
         0.0,
-        description="the text's delay is drawn from ± this for each call, on top of text.delay_s (Moshi: 0.6)",
+        description="draw a text delay within ± this for each call, on top of text.delay_s (Moshi: 0.6)",
     )
     text_mask: Probability = Field(
         0.0,
-        description="part of the agent's words withheld: no input and no loss on their frames (Moshi: 0.3)",
+        description="share of the agent's words that are withheld: their frames get no input and no loss (Moshi: 0.3)",
     )

@@ -1,4 +1,4 @@
-"""The recipe section `check_speech`: what a build does about a call whose agent does not say its text."""
+"""The recipe section `check_speech`: what a build does about a call whose agent's audio does not match its text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from inkplex_data.config.section import Section
 
 
 class CheckSpeechConfig(Section):
-    """Hold the agent's audio against its text with Whisper (English only)."""
+    """Compare the agent's audio with its text by means of Whisper (English only)."""
 
     model: str = Field(
         "packaged:tiny.en",
-        description="Whisper that listens: packaged:tiny.en, a size such as medium, a file, folder or hub id",
+        description="Whisper model that listens: packaged:tiny.en, a size such as medium, a file, folder or hub id",
     )
     max_wer: Annotated[float, Field(ge=0)] = Field(
         0.75,
@@ -22,9 +22,9 @@ class CheckSpeechConfig(Section):
     )
     margin: Annotated[float, Field(ge=0)] = Field(
         2.0,
-        description="nats by which another number, amount, date or negation must be likelier than the text's; names need 3 or more",
+        description="nats by which another number, amount, date or negation must be likelier than the text's; at least 3 for names",
     )
     on_failure: Literal["mask", "refuse", "report"] = Field(
         "mask",
-        description="a failed call is kept with its text and agent audio out of the loss, or refused, or only reported",
+        description="what happens to a failed call: its text and agent audio carry no loss, it is refused, or it is only reported",
     )

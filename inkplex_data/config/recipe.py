@@ -31,40 +31,42 @@ class AudioConfig(Section):
 
     agent: Literal["left", "right", "auto"] = Field(
         "left",
-        description="the agent's channel where the corpus names none; auto: a guess from greeting, order of speech and transcript",
+        description="the agent's channel if the corpus names none; auto: a guess from greeting, order of speech and transcript",
     )
     agent_confidence: Annotated[float, Field(ge=0.5, lt=1)] = Field(
         0.8,
-        description="confidence from which a guess is acted on; below it the call is refused. Speaking first alone gives 0.75",
+        description="lowest confidence at which a guess is used; below it the call is refused. Speaking first alone gives 0.75",
     )
     mono: Literal["refuse", "diarize"] = Field(
         "refuse",
-        description="What a one-channel file gets: refusal, or diarization into two constructed streams",
+        description="what happens to a one-channel file: refusal, or diarization into two constructed streams",
     )
     diarizer: str = Field(
         "offline",
-        description="offline, or a folder or hub id of a pyannote.audio pipeline, for one-channel files",
+        description="for one-channel files: offline, or a folder or hub id of a pyannote.audio pipeline",
     )
     main_speaker: Annotated[str, Field(min_length=1)] = Field(
         "most",
-        description="who of a one-channel file becomes the agent: who speaks most or first, one at random, or a label of the diarizer",
+        description="who becomes the agent of a one-channel file: who speaks most or first, one at random, or a label of the diarizer",
     )
     speakers: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        description="how many people speak in each one-channel file, where that is known; null lets the diarizer count",
+        description="how many people speak in each one-channel file, if known; null lets the diarizer count",
     )
     inactive: Literal["zero", "room"] = Field(
         "zero",
-        description="what a constructed stream holds where it is silent: zeros, or the recording's room tone",
+        description="what a constructed stream holds where it is silent: zeros, or the file's own room tone",
     )
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of main_speaker: random and of room tone")
+    seed: Annotated[int, Field(ge=0)] = Field(
+        0, description="seed of `main_speaker: random` and of room tone"
+    )
     swap_roles: bool = Field(
         False,
         description="also build each call with its sides exchanged, as ID~swapped, in the same family and split",
     )
     bandwidth: str = Field(
         "resample",
-        description="what a band-limited side gets: resample leaves it as it is, anything else names an installed extension model",
+        description="what happens to a band-limited side: resample leaves it as it is; anything else names an installed extension model",
     )
 
 
@@ -73,20 +75,20 @@ class WordsConfig(Section):
 
     source: Literal["given", "whisper", "none"] = Field(
         "given",
-        description="given: the transcript beside the audio; whisper: aligned now where none is given; none: no text stream",
+        description="given: the transcript beside the audio; whisper: the same, or made by Whisper if there is none; none: no text stream",
     )
     whisper: str = Field(
         "packaged:tiny.en",
-        description="Whisper of `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id",
+        description="Whisper model for `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id",
     )
     aligner: str = Field(
         "pocketsphinx",
-        description="what times those words by their sound: pocketsphinx, a folder or hub id of a CTC model, or none",
+        description="what aligns those words to the audio: pocketsphinx, a folder or hub id of a CTC model, or none",
     )
     language: str = Field("en", description="language of those words")
     agent: str | None = Field(
         None,
-        description="label or channel number of the agent in transcripts; null: what the format says (a role, else the agent's channel)",
+        description="label or channel number of the agent in transcripts; null: what the format says (a role, or else the agent's channel)",
     )
 
 
@@ -101,7 +103,7 @@ class TextConfig(Section):
     )
     rounding: Literal["exact", "kyutai"] = Field(
         "exact",
-        description="exact integers, or the released recipe's floating point, early by a frame at some boundaries",
+        description="exact integers, or the released recipe's floating point, which is a frame early at some boundaries",
     )
     in_word_padding: Annotated[int, Field(ge=0)] | None = Field(
         None, description="id of the padding inside a word; null uses PAD"
@@ -112,7 +114,7 @@ class TextConfig(Section):
     speaker_tokens: bool = Field(False, description="keep all speakers, with BOS and EOS at changes")
     main_speaker: str = Field("SPEAKER_MAIN", description="label of the agent's words")
     tokenizer: str | None = Field(
-        None, description="path of a SentencePiece model; null is the small one that comes with the package"
+        None, description="path of a SentencePiece model; null: the small one that comes with the package"
     )
 
 
@@ -129,7 +131,7 @@ class PrefixConfig(Section):
 
     voice: Literal["auto", "none"] = Field(
         "auto",
-        description="auto: a stretch of another call by the same voice in the same split; none: silence only",
+        description="auto: a stretch of another call with the same voice in the same split; none: silence only",
     )
     voice_max_s: Annotated[float, Field(gt=0, le=120)] = Field(
         10.0, description="longest voice sample, in seconds"
@@ -137,33 +139,35 @@ class PrefixConfig(Section):
     role: bool = Field(True, description="speak the call's role text in the prefix")
     voices: dict[str, str] = Field(
         default_factory=dict,
-        description="further voices, name to audio file, each stored with every role of the corpus",
+        description="further voices, by name, each an audio file; each is stored with every role of the corpus",
     )
 
 
 class CaptureConfig(Section):
-    """Where the hidden states of a recording come from when it brings none."""
+    """Where the hidden states of a recording come from if it brings none."""
 
     model: str = Field(
         "small:0", description="checkpoint folder, hub id, or small:SEED, the untrained 42-block model"
     )
     chunk_tokens: Annotated[int, Field(ge=1)] = Field(
-        512, description="tokens per prefill chunk; recorded, because expert routes can depend on it"
+        512,
+        description="tokens per prefill chunk; recorded in the store, because expert routes can depend on it",
     )
     dtype: Literal["float32", "bfloat16"] = Field(
         "float32", description="arithmetic of the model; states are stored as bfloat16"
     )
-    device: str = Field("auto", description="auto takes a GPU where there is one")
+    device: str = Field("auto", description="cpu, cuda … or auto, which uses a GPU if there is one")
 
 
 class MemoryConfig(Section):
     """The causal memory of a task recording (seeds/000, "Current sequence memory")."""
 
     window: Annotated[int, Field(ge=1)] = Field(
-        WINDOW, description="newest tokens, in order of arrival, that stay live"
+        WINDOW, description="number of newest tokens, by arrival, that stay live"
     )
     capture: CaptureConfig | None = Field(
-        None, description="null stores tokens, words and versions without states"
+        None,
+        description="how hidden states are captured; null stores tokens, words and versions without states",
     )
 
 
@@ -171,9 +175,9 @@ class SplitConfig(Section):
     """How families that name no split are divided."""
 
     validation: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.05, description="part of the families for validation"
+        0.05, description="share of the families for validation"
     )
-    test: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="part of the families for test")
+    test: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="share of the families for test")
     seed: int = Field(0, description="seed of the draw, and of the choice of wrong-memory partners")
 
 
@@ -181,29 +185,27 @@ class StoreConfig(Section):
     """The store's geometry."""
 
     shard_bytes: Annotated[int, Field(ge=1)] = Field(
-        SHARD_BYTES, description="size at which a shard ends, in bytes"
+        SHARD_BYTES, description="size in bytes at which a shard is closed"
     )
 
 
 class Recipe(Section):
     """One build recipe. Every field has the default that a plain `inkplex-data build` uses."""
 
-    name: str = Field("default", description="of the recipe; not part of its digest")
+    name: str = Field("default", description="name of the recipe; not part of its digest")
     audio: AudioConfig = AudioConfig()
     words: WordsConfig = WordsConfig()
     text: TextConfig = TextConfig()
     codec: CodecConfig = CodecConfig()
     prefix: PrefixConfig | None = PrefixConfig()
     memory: MemoryConfig | None = MemoryConfig()
-    augment: AugmentConfig | None = Field(
-        None, description="changes to the calls of training; null leaves every byte"
-    )
+    augment: AugmentConfig | None = Field(None, description="changes made to training calls; null makes none")
     check_speech: CheckSpeechConfig | None = Field(
-        None, description="whether the agent's audio says its text; null trusts the corpus"
+        None, description="check that the agent's audio matches its text; null trusts the corpus"
     )
     splits: SplitConfig = SplitConfig()
     store: StoreConfig = StoreConfig()
-    strict: bool = Field(False, description="any repair of a call's data refuses the call")
+    strict: bool = Field(False, description="refuse a call whose data would need a repair")
 
     @field_validator("name")
     @classmethod
@@ -226,10 +228,10 @@ class Recipe(Section):
     @model_validator(mode="after")
     def _speech_can_be_checked(self) -> Recipe:
         if self.check_speech is not None and self.words.source == "none":
-            raise ValueError("check_speech compares audio with text, and words.source: none gives no text")
+            raise ValueError("check_speech compares audio with text, but words.source: none gives no text")
         if self.check_speech is not None and self.words.language != "en":
             raise ValueError(
-                f"check_speech knows English only, and words.language is {self.words.language!r}"
+                f"check_speech knows only English, but words.language is {self.words.language!r}"
             )
         return self
 
@@ -242,7 +244,7 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name_or_path: str | None, overrides: Mapping[str, Any] | None = None) -> Recipe:
-    """Read a recipe by name (of those that come with the package) or path, and apply overrides.
+    """Read a recipe by name (one that comes with the package) or path, and apply overrides.
 
     `overrides` maps dotted keys to values: `{"codec.id": "untrained:0"}`.
     Raises ConfigError that lists every fault of the file at once.
@@ -261,12 +263,12 @@ def load_recipe(name_or_path: str | None, overrides: Mapping[str, Any] | None = 
             "the recipe has faults",
             where=where,
             faults=validation_faults(error),
-            next_step="docs/reference/recipes.md lists every key",
+            next_step="See docs/reference/recipes.md, which lists every key.",
         ) from error
 
 
 def validation_faults(error: ValidationError) -> list[str]:
-    """One sentence per fault: the key, the rule and the value got."""
+    """One sentence per fault: the key, the rule and the value found."""
     return [
         f"{'.'.join(str(part) for part in fault['loc']) or '(file)'}: {fault['msg']} (got {_short(fault['input'])})"
         for fault in error.errors()
@@ -284,14 +286,14 @@ def _find_recipe(name_or_path: str) -> Path:
         if not path.is_file():
             raise ConfigError(
                 f"there is no recipe file {name_or_path!r}",
-                next_step="give a YAML file or one of: " + ", ".join(recipe_names()),
+                next_step="Give a YAML file, or one of " + ", ".join(recipe_names()) + ".",
             )
         return path
     known = resource_folder("pipelines") / f"{name_or_path}.yaml"
     if name_or_path not in recipe_names():
         raise ConfigError(
             f"there is no recipe {name_or_path!r}",
-            next_step="give a YAML file or one of: " + ", ".join(recipe_names()),
+            next_step="Give a YAML file, or one of " + ", ".join(recipe_names()) + ".",
         )
     return known
 
@@ -303,7 +305,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         body = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"not readable as YAML: {error}", where=str(path)) from error
+        raise ConfigError(f"cannot be read as YAML: {error}", where=str(path)) from error
     if body is None:
         return {}
     if not isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""The base of every part of a recipe."""
+"""The base of every section of a recipe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """A part of a recipe: immutable, and a misspelt key is a fault."""
+    """A section of a recipe: immutable; an unknown key is a fault."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

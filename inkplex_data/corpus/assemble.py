@@ -12,16 +12,17 @@ from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
-from inkplex_data.corpus.faults import Breach, Fault, short
-from inkplex_data.corpus.paths import PathFault, Paths, stem_of
+from inkplex_data.corpus.paths import Paths, stem_of
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import word_suffixes
 from inkplex_data.errors import CallRefused
-from inkplex_data.problems import CODES, Problem, ProblemLog
+from inkplex_data.faults import Fault, FaultError, short
+from inkplex_data.problems import Problem, refusal
 
 SIDECAR_SUFFIX = ".sidecar.json"
 RECORDING_SUFFIX = ".recording.jsonl"
+LINE_INVALID: Final = "corpus-line-invalid"
 
 
 @dataclass(frozen=True)
@@ -56,25 +57,15 @@ class Draft:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A call that cannot be built, with every reason that one code covers."""
+    """A call that cannot be built, with every reason that one code covers. `where` is for messages."""
 
     call_id: str
-    code: str
     where: str
-    line: int | None
-    breaches: tuple[Breach, ...]
+    faults: tuple[Fault, ...]
 
     def problem(self) -> Problem:
-        error = CallRefused(
-            self.code,
-            "; ".join(map(str, self.breaches)),
-            where=self.where,
-            next_step=CODES[self.code].remedy,
-        )
-        return ProblemLog(self.call_id).refuse(error)
-
-    def faults(self, file: str) -> list[Fault]:
-        return [breach.at(file, self.line, code=self.code) for breach in self.breaches]
+        what = "; ".join(map(str, self.faults))
+        return Problem.of_refusal(self.call_id, refusal(self.faults[0].code, what, self.where))
 
 
 @dataclass
@@ -86,13 +77,6 @@ class Assembly:
     notes: list[Problem] = field(default_factory=list)
 
 
-class _Refused(Exception):
-    def __init__(self, code: str, *breaches: Breach) -> None:
-        self.code = code
-        self.breaches = breaches
-        super().__init__(code)
-
-
 def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
     """Check every draft on its own, then what they say together. One bad draft never stops the others."""
     result = Assembly()
@@ -102,16 +86,17 @@ def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
             first = first_by_id.setdefault(draft.call_id, draft)
             if first is not draft:
                 # The first stays: with both refused, copying a line would cost a good call.
-                raise _Refused(
-                    "duplicate-id", Breach("/id", short(draft.call_id), f"is the id of {first.where} already")
-                )
+                rule = f"is already the id of {first.where}"
+                raise FaultError(Fault(rule, short(draft.call_id), "/id", code="duplicate-id"))
             result.entries.append(_entry(draft, paths))
-        except _Refused as refused:
-            result.refusals.append(
-                Refusal(draft.call_id, refused.code, draft.where, draft.line, refused.breaches)
-            )
+        except FaultError as error:
+            result.refusals.append(_refusal(draft, *error.faults))
     _agree_on_splits(result, first_by_id)
     return result
+
+
+def _refusal(draft: Draft, *faults: Fault) -> Refusal:
+    return Refusal(draft.call_id, draft.where, tuple(replace(fault, line=draft.line) for fault in faults))
 
 
 def _entry(draft: Draft, paths: Paths) -> CallEntry:
@@ -128,10 +113,8 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
     sidecar_path = _named(paths, draft.sidecar, beside, (SIDECAR_SUFFIX,), "/sidecar")
     recording = _named(paths, draft.recording, beside, (RECORDING_SUFFIX,), "/recording")
     if draft.recording_starts_at_us is not None and recording is None:
-        raise _Refused(
-            "corpus-line-invalid",
-            Breach("/recording_starts_at", "", "is given, but the call has no recording"),
-        )
+        rule = "is given, but the call has no recording"
+        raise FaultError(Fault(rule, pointer="/recording_starts_at", code=LINE_INVALID))
     if sidecar_path is not None:
         draft = _with_sidecar(draft, _sidecar(sidecar_path))
     return CallEntry(
@@ -156,8 +139,8 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
 def _file(paths: Paths, spelled: str, pointer: str) -> Path:
     try:
         return paths.file(spelled)
-    except PathFault as fault:
-        raise _Refused(fault.code, Breach(pointer, fault.value, fault.rule)) from fault
+    except FaultError as error:
+        raise _pointed(error, pointer) from error
 
 
 def _named(paths: Paths, named: Named, audio: Path, suffixes: tuple[str, ...], pointer: str) -> Path | None:
@@ -167,15 +150,19 @@ def _named(paths: Paths, named: Named, audio: Path, suffixes: tuple[str, ...], p
         return _file(paths, named, pointer)
     try:
         return paths.beside(audio, suffixes)
-    except PathFault as fault:
-        raise _Refused(fault.code, Breach(pointer, fault.value, fault.rule)) from fault
+    except FaultError as error:
+        raise _pointed(error, pointer) from error
+
+
+def _pointed(error: FaultError, pointer: str) -> FaultError:
+    return FaultError(*(replace(fault, pointer=pointer) for fault in error.faults))
 
 
 def _sidecar(path: Path) -> Sidecar:
     try:
         return read_sidecar(path)
     except CallRefused as error:
-        raise _Refused(error.code, Breach("/sidecar", "", str(error.what))) from error
+        raise FaultError(Fault(error.what, pointer="/sidecar", code=error.code)) from error
 
 
 def _with_sidecar(draft: Draft, sidecar: Sidecar) -> Draft:
@@ -189,13 +176,18 @@ def _with_sidecar(draft: Draft, sidecar: Sidecar) -> Draft:
         "split": (draft.split, identity.split),
         "recording_starts_at_us": (draft.recording_starts_at_us, starts_at_us),
     }
-    breaches = [
-        Breach("/" + name.removesuffix("_us"), short(line), f"differs from the sidecar's {short(other)}")
+    faults = [
+        Fault(
+            f"differs from the sidecar's {short(other)}",
+            short(line),
+            "/" + name.removesuffix("_us"),
+            code="sidecar-contradicts",
+        )
         for name, (line, other) in said.items()
         if line is not None and other is not None and line != other
     ]
-    if breaches:
-        raise _Refused("sidecar-contradicts", *breaches)
+    if faults:
+        raise FaultError(*faults)
     return replace(
         draft,
         family=draft.family or identity.family,
@@ -240,11 +232,9 @@ def _agree_on_splits(result: Assembly, drafts: dict[str, Draft]) -> None:
         splits = named.get(entry.family, {})
         if len(splits) > 1:
             places = ", ".join(f"{split} in {where}" for split, where in splits.items())
-            breach = Breach(
-                "/split", short(entry.split), f"of family {entry.family!r} is not agreed: {places}"
-            )
-            line = drafts[entry.call_id].line
-            result.refusals.append(Refusal(entry.call_id, "split-conflict", entry.where, line, (breach,)))
+            rule = f"is not the only split of family {entry.family!r}: {places}"
+            fault = Fault(rule, short(entry.split), "/split", code="split-conflict")
+            result.refusals.append(_refusal(drafts[entry.call_id], fault))
         else:
             kept.append(replace(entry, split=next(iter(splits), None)))
     result.entries = kept
@@ -262,9 +252,3 @@ def path_ids(spelled: list[str]) -> list[str]:
     for stem, path in zip(stems, spelled, strict=True):
         count.setdefault(stem, set()).add(path)
     return [stem if len(count[stem]) == 1 else path for stem, path in zip(stems, spelled, strict=True)]
-
-
-def note(code: str, message: str, call_id: str, item: str) -> Problem:
-    """A problem row that refuses nothing."""
-    kind = CODES[code]
-    return Problem(call_id, kind.stage, code, kind.severity, item, message)

@@ -10,7 +10,6 @@ from inkplex_data.corpus.assemble import (
     RECORDING_SUFFIX,
     SIDECAR_SUFFIX,
     Draft,
-    note,
     path_ids,
     without_suffix,
 )
@@ -37,9 +36,11 @@ def folder_drafts(folder: Path) -> tuple[list[Draft], list[Problem]]:
     spelled = [path for path in files if Path(path).suffix.lower() in AUDIO_SUFFIXES]
     if not spelled:
         raise CorpusError(
-            f"the folder holds no audio file, only {len(files)} others" if files else "the folder is empty",
+            f"the folder holds no audio file, only {len(files)} other files"
+            if files
+            else "the folder is empty",
             where=str(folder),
-            next_step="name a folder with audio files, a manifest, or a JSONL inventory",
+            next_step="Name a folder with audio files, a manifest, or a JSONL inventory.",
         )
     drafts = [
         Draft(call_id=call_id, audio=path, where=path)
@@ -49,7 +50,7 @@ def folder_drafts(folder: Path) -> tuple[list[Draft], list[Problem]]:
     stray = _stray(files, spelled)
     if stray:
         shown = ", ".join(stray[:10]) + (f" and {len(stray) - 10} more" if len(stray) > 10 else "")
-        notes.append(note("files-ignored", shown, "", folder.name))
+        notes.append(Problem.of("files-ignored", "", shown, item=folder.name))
     return drafts, notes
 
 

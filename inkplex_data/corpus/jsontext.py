@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from inkplex_data.corpus.faults import Breach, short
 from inkplex_data.errors import CorpusError
+from inkplex_data.faults import Fault, FaultError, short
 
 DOCUMENT_BYTES = 256 * 2**20
 """Largest single JSON document that is read: days of word timings."""
@@ -18,20 +18,17 @@ LINE_BYTES = 512 * 2**20
 """Longest line: a request of some five million tokens."""
 
 
-class JsonFault(ValueError):
-    """Text that is not strict JSON."""
-
-    def __init__(self, rule: str, value: str = "") -> None:
-        self.breach = Breach("", value, rule)
-        super().__init__(str(self.breach))
+KEY_TWICE: Final = "key-twice"
+"""Code of the fault of an object that gives one key twice; text that is no JSON at all has none."""
 
 
-class DuplicateKey(JsonFault):
-    """An object gives one key twice; `key` names it."""
+def given_twice(key: str) -> str:
+    """The rule that an object breaks which gives one key twice."""
+    return f"gives the key {key!r} twice"
 
-    def __init__(self, key: str, values: tuple[object, object]) -> None:
-        self.key = key
-        super().__init__(f"gives the key {key!r} twice", f"{short(values[0])} and {short(values[1])}")
+
+def _fault(rule: str, value: str = "", *, code: str = "") -> FaultError:
+    return FaultError(Fault(rule, value, code=code))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -40,44 +37,40 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: dict[str, Any] = {}
         for key, value in pairs:
             if key in seen:
-                raise DuplicateKey(key, (seen[key], value))
+                raise _fault(given_twice(key), f"{short(seen[key])} and {short(value)}", code=KEY_TWICE)
             seen[key] = value
     return found
 
 
 def _no_constant(name: str) -> Any:
-    raise JsonFault("is not JSON: NaN and infinities have no spelling in it", name)
+    raise _fault("is not JSON, which has no NaN and no infinities", name)
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise JsonFault("is a number too large to hold", text)
+        raise _fault("is a number too large to hold", text)
     return value
 
 
 def parse_json(data: bytes) -> Any:
     """Strict JSON. Python keeps the last of two equal keys and reads NaN; both would hide a fault here.
 
-    Raises JsonFault.
+    Raises FaultError.
     """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise JsonFault(
-            f"is not UTF-8 at byte {error.start}", short(data[error.start : error.end])
-        ) from error
+        raise _fault(f"is not UTF-8 at byte {error.start}", short(data[error.start : error.end])) from error
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
-    except JsonFault:
+    except FaultError:
         raise
     except json.JSONDecodeError as error:
         near = text[max(0, error.pos - 15) : error.pos + 15]
-        raise JsonFault(
-            f"is not JSON: {error.msg.lower()} at character {error.pos + 1}", short(near)
-        ) from error
+        raise _fault(f"is not JSON: {error.msg.lower()} at character {error.pos + 1}", short(near)) from error
     except (ValueError, RecursionError) as error:
-        raise JsonFault(f"is not JSON that can be read ({error})") from error
+        raise _fault(f"cannot be read as JSON ({error})") from error
 
 
 @dataclass(frozen=True)
@@ -100,7 +93,7 @@ def numbered_lines(path: Path) -> Iterator[Line]:
                 raise CorpusError(
                     f"the line is longer than {LINE_BYTES:,} bytes",
                     where=f"{path}:{number}",
-                    next_step="this is probably not a JSONL file",
+                    next_step="Check the file: it is probably not JSONL.",
                 )
             if number == 1:
                 data = data.removeprefix(b"\xef\xbb\xbf")
@@ -118,5 +111,5 @@ def read_bounded(path: Path, limit: int = DOCUMENT_BYTES) -> bytes:
 
 
 def read_document(path: Path) -> Any:
-    """One strict JSON document. Raises JsonFault, CorpusError, OSError."""
+    """One strict JSON document. Raises FaultError, CorpusError, OSError."""
     return parse_json(read_bounded(path).removeprefix(b"\xef\xbb\xbf"))

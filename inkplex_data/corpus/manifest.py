@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.assemble import LOOK_BESIDE, Draft, Named, Refusal, note, path_ids
+from inkplex_data.corpus.assemble import LINE_INVALID, LOOK_BESIDE, Draft, Named, Refusal, path_ids
 from inkplex_data.corpus.entry import ChannelSpec, CorpusKind
-from inkplex_data.corpus.faults import Breach, breaches_of, short
-from inkplex_data.corpus.jsontext import JsonFault, Line, numbered_lines, parse_json
+from inkplex_data.corpus.jsontext import Line, numbered_lines, parse_json
 from inkplex_data.corpus.models import ManifestEntry, MoshiEntry, TwoFiles
 from inkplex_data.errors import CorpusError
+from inkplex_data.faults import Fault, FaultError, faults_of, short
 from inkplex_data.problems import Problem
 
 MANIFEST_ONLY = frozenset(
@@ -45,7 +45,7 @@ def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Lin
         if isinstance(data, dict):
             objects.append((line, data))
         else:
-            refusals.append(_refusal(path, line, f"{path.name}:{line.number}", (data,)))
+            refusals.append(_refusal(path, line, f"{path.name}:{line.number}", data))
     if not objects or _is_one_array(refusals):
         raise _not_jsonl(path, refusals)
     if kind is None:
@@ -61,15 +61,15 @@ def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Lin
     return lines
 
 
-def _objects(path: Path) -> Iterator[tuple[Line, dict[str, Any] | Breach]]:
+def _objects(path: Path) -> Iterator[tuple[Line, dict[str, Any] | Fault]]:
     try:
         for line in numbered_lines(path):
             try:
                 data = parse_json(line.data)
-            except JsonFault as fault:
-                yield line, fault.breach
+            except FaultError as error:
+                yield line, error.faults[0]
                 continue
-            yield line, data if isinstance(data, dict) else Breach("", short(data), "is not a JSON object")
+            yield line, data if isinstance(data, dict) else Fault("is not a JSON object", short(data))
     except OSError as error:
         raise CorpusError(f"cannot be read ({error.strerror or error})", where=str(path)) from error
 
@@ -77,23 +77,26 @@ def _objects(path: Path) -> Iterator[tuple[Line, dict[str, Any] | Breach]]:
 def _is_one_array(refusals: list[Refusal]) -> bool:
     """Whether the file is one JSON array over many lines, some of which may be objects by themselves."""
     first = refusals[0] if refusals else None
-    return first is not None and first.line == 1 and first.breaches[0].value == repr("[")
+    return first is not None and first.faults[0].line == 1 and first.faults[0].value == repr("[")
 
 
 def _not_jsonl(path: Path, refusals: list[Refusal]) -> CorpusError:
     if not refusals:
         return CorpusError("the file holds no calls", where=str(path))
     first = refusals[0]
-    what = f"the file is no JSONL of calls: line {first.line} {first.breaches[0]}"
+    what = f"the file is not JSONL of calls: line {first.faults[0].line} {replace(first.faults[0], where='')}"
     return CorpusError(
         what,
         where=str(path),
-        next_step='write one JSON object a line, such as {"path": "call.wav", "duration": 12.5}, or name a folder',
+        next_step='Write one JSON object a line, such as {"path": "call.wav", "duration": 12.5}, or name a folder.',
     )
 
 
-def _refusal(path: Path, line: Line, call_id: str, breaches: tuple[Breach, ...]) -> Refusal:
-    return Refusal(call_id, "corpus-line-invalid", f"{path.name}:{line.number}", line.number, breaches)
+def _refusal(path: Path, line: Line, call_id: str, *faults: Fault) -> Refusal:
+    where = f"{path.name}:{line.number}"
+    return Refusal(
+        call_id, where, tuple(replace(fault, line=line.number, code=LINE_INVALID) for fault in faults)
+    )
 
 
 def _checked(
@@ -104,7 +107,7 @@ def _checked(
     except ValidationError as error:
         known = data.get("id")
         call_id = known if isinstance(known, str) and known else f"{path.name}:{line.number}"
-        lines.refusals.append(_refusal(path, line, call_id, tuple(breaches_of(error, data, model))))
+        lines.refusals.append(_refusal(path, line, call_id, *faults_of(error, data, model)))
         return None
 
 
@@ -155,7 +158,9 @@ def _inventory(path: Path, root: Path, objects: list[tuple[Line, dict[str, Any]]
         where = f"{path.name}:{line.number}"
         duration_s = _duration(entry.duration)
         if duration_s is None:
-            lines.notes.append(note("duration-invalid", f"got {short(entry.duration)}", call_id, where))
+            lines.notes.append(
+                Problem.of("duration-invalid", call_id, f"got {short(entry.duration)}", item=where)
+            )
         lines.drafts.append(
             Draft(
                 call_id=call_id,
@@ -167,7 +172,7 @@ def _inventory(path: Path, root: Path, objects: list[tuple[Line, dict[str, Any]]
             )
         )
     if ignored:
-        lines.notes.append(note("fields-ignored", ", ".join(sorted(ignored)), "", path.name))
+        lines.notes.append(Problem.of("fields-ignored", "", ", ".join(sorted(ignored)), item=path.name))
 
 
 def _relative(spelled: str, root: Path) -> str:

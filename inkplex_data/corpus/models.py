@@ -53,10 +53,8 @@ class ManifestEntry(Model):
     """
 
     id: Name
-    path: AudioPath = Field(description="stereo file, or one mono file for each side")
-    words: Name | None = Field(
-        default=None, description="transcript of the agent, in any format that is read"
-    )
+    path: AudioPath = Field(description="stereo file, or one mono file per side")
+    words: Name | None = Field(default=None, description="transcript of the agent, in any supported format")
     sidecar: Name | None = None
     recording: Name | None = Field(default=None, description="task recording; several calls may name one")
     recording_starts_at: Seconds | None = Field(
@@ -83,7 +81,7 @@ class ManifestEntry(Model):
 class MoshiEntry(Model):
     """One line of a Moshi fine-tuning inventory (seeds/000, "Minimal dataset and private stream contract").
 
-    Fields beyond these are allowed, as they are to the trainers that read the same file.
+    Other fields are allowed, as they are by the trainers that read the same file.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -109,7 +107,7 @@ class AlignmentFile(Model):
     """Word JSON beside the audio: `{"alignments": [[text, [start_s, end_s], speaker], …]}`.
 
     `SPEAKER_MAIN` labels the agent. `confidence` runs parallel to `alignments`, because readers of the
-    layout take triples only. Other fields are allowed: other tools keep theirs here.
+    layout accept only triples. Other fields are allowed, for other tools to use.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)

@@ -7,19 +7,13 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from inkplex_data.corpus.faults import short
+from inkplex_data.faults import Fault, FaultError, short
 
 URL_MARK = "://"
 
 
-class PathFault(ValueError):
-    """A path that cannot be used. `code` is a key of `problems.CODES`."""
-
-    def __init__(self, code: str, rule: str, value: str) -> None:
-        self.code = code
-        self.rule = rule
-        self.value = value
-        super().__init__(f"{rule} (got {value})")
+def _fault(code: str, rule: str, spelled: str) -> FaultError:
+    return FaultError(Fault(rule, short(spelled), code=code))
 
 
 @dataclass(frozen=True)
@@ -37,12 +31,12 @@ class Paths:
     def file(self, spelled: str) -> Path:
         """The existing regular file that `spelled` names, not yet followed through symbolic links.
 
-        Raises PathFault with code path-outside-corpus or file-missing.
+        Raises FaultError with code path-outside-corpus or file-missing.
         """
         if URL_MARK in spelled:
-            raise PathFault("file-missing", "is a URL; copy the file into the corpus first", short(spelled))
+            raise _fault("file-missing", "is a URL, not a file of the corpus", spelled)
         if "\0" in spelled:
-            raise PathFault("file-missing", "holds a NUL character", short(spelled))
+            raise _fault("file-missing", "holds a NUL character", spelled)
         path = self.folder / spelled
         self.check_inside(path, spelled)
         if is_regular(path):
@@ -53,19 +47,19 @@ class Paths:
             if other != path and is_regular(other):
                 self.check_inside(other, spelled)
                 return other
-        raise PathFault("file-missing", _why_missing(path), short(spelled))
+        raise _fault("file-missing", _why_missing(path), spelled)
 
     def check_inside(self, path: Path, spelled: str) -> None:
-        """Raise PathFault where `path` leads outside the root."""
+        """Raise FaultError where `path` leads outside the root."""
         if self.allow_outside:
             return
         try:
             real = path.resolve()
         except (OSError, RuntimeError) as error:
-            raise PathFault("file-missing", f"cannot be followed ({error})", short(spelled)) from error
+            raise _fault("file-missing", f"cannot be followed ({error})", spelled) from error
         if not real.is_relative_to(self.root):
             led = "" if real == path else f", it leads to {real}"
-            raise PathFault("path-outside-corpus", f"lies outside {self.root}{led}", short(spelled))
+            raise _fault("path-outside-corpus", f"lies outside {self.root}{led}", spelled)
 
     def beside(self, audio: Path, suffixes: tuple[str, ...]) -> Path | None:
         """The first of `STEM` + suffix beside `audio` that exists and lies inside the root."""
@@ -97,7 +91,7 @@ def _why_missing(path: Path) -> str:
         if path.is_dir():
             return "is a folder, not a file"
         if path.exists():
-            return "is no regular file"
+            return "is not a regular file"
     except (OSError, ValueError) as error:
-        return f"is no usable path ({error})"
+        return f"is not a usable path ({error})"
     return f"does not exist in {path.parent}"

@@ -40,9 +40,9 @@ def locate(path: Path) -> tuple[Path, CorpusKind | None]:
     if path.is_file():
         return path, None
     raise CorpusError(
-        "is no regular file or folder" if path.exists() else "does not exist",
+        "is neither a regular file nor a folder" if path.exists() else "does not exist",
         where=str(path),
-        next_step="name a manifest, a Moshi JSONL or a folder of audio files",
+        next_step="Name a manifest, a Moshi JSONL or a folder of audio files.",
     )
 
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from inkplex_data.corpus.models import AlignmentFile, ManifestEntry, SplitsFile, StoreDescription
-from inkplex_data.corpus.recordings.recording_models import RecordingCall, RecordingHeader
+from inkplex_data.corpus.recordings.recording_models import RecordingHeader, RequestLine
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,7 +23,7 @@ _SUBJECTS: dict[str, tuple[Any, str]] = {
     "manifest": (ManifestEntry, "One line of a manifest (JSONL)"),
     "alignment": (AlignmentFile, "Word timings beside an audio file"),
     "sidecar": (Sidecar, "Everything known about a clip besides its audio"),
-    "recording": (RecordingHeader | RecordingCall, "One line of a task recording (JSONL): header or request"),
+    "recording": (RecordingHeader | RequestLine, "One line of a task recording (JSONL): header or request"),
     "splits": (SplitsFile, "Frozen assignment of families to splits"),
     "store": (StoreDescription, "store.json of a store"),
 }

@@ -9,10 +9,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.faults import breaches_of
-from inkplex_data.corpus.jsontext import JsonFault, read_document
+from inkplex_data.corpus.jsontext import read_document
 from inkplex_data.corpus.models import SplitsFile
 from inkplex_data.errors import ConfigError, CorpusError, UsageError
+from inkplex_data.faults import faults_of
 
 DEFAULT_FRACTIONS: Mapping[str, float] = {"validation": 0.05, "test": 0.05}
 
@@ -28,7 +28,7 @@ def assign_splits(
 ) -> dict[str, str]:
     """Split of every family, sorted by name.
 
-    A frozen family keeps its split, whatever `given` (from the corpus) says: see `moved_families`. A
+    A frozen family keeps its split, whatever `given` (from the corpus) says. A
     family that neither names is drawn from a hash of seed and name, so that other families coming or
     going never move it. Families of one set in `together` (`linked_families`) get one split: that of a
     frozen or given member, else the one drawn for the set's first name.
@@ -47,7 +47,7 @@ def assign_splits(
         if split != fixed[family]:
             raise UsageError(
                 f"families {other!r} ({split}) and {family!r} ({fixed[family]}) share a recording",
-                next_step="calls over one recording belong into one split: correct `split` or `family`",
+                next_step="Calls over one recording belong in one split; correct `split` or `family`.",
             )
     assigned = {}
     for family in sorted(set(families)):
@@ -55,15 +55,6 @@ def assign_splits(
         settled = by_leader.get(leader)
         assigned[family] = settled[1] if settled else _drawn(leader, fractions, seed)
     return assigned
-
-
-def moved_families(frozen: Mapping[str, str], given: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Families for which the corpus asks another split than the frozen one: name → (frozen, asked)."""
-    return {
-        family: (frozen[family], split)
-        for family, split in given.items()
-        if family in frozen and frozen[family] != split
-    }
 
 
 def given_splits(entries: Iterable[CallEntry]) -> dict[str, str]:
@@ -86,10 +77,10 @@ def read_splits(path: Path) -> SplitsFile:
         data = read_document(path)
         return SplitsFile.model_validate(data)
     except ValidationError as error:
-        faults = [str(breach) for breach in breaches_of(error, data, SplitsFile)]
-    except (JsonFault, CorpusError, OSError) as error:
+        faults = [str(fault) for fault in faults_of(error, data, SplitsFile)]
+    except (CorpusError, OSError) as error:
         faults = [str(error)]
-    raise ConfigError("is no splits file", where=str(path), faults=faults)
+    raise ConfigError("is not a splits file", where=str(path), faults=faults)
 
 
 def _drawn(name: str, fractions: Mapping[str, float], seed: int) -> str:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.sidecar_models import Excluded, Masks, Sidecar, Transform, Valid
-from inkplex_data.problems import CODES, Problem
+from inkplex_data.problems import Problem, refusal
 
 SUFFIX: Final = "~swapped"
 TRANSFORM: Final = "swap-roles"
@@ -53,18 +53,9 @@ def with_swapped(entries: Sequence[CallEntry]) -> tuple[list[CallEntry], list[Pr
         kept.append(entry)
         twin = swapped(entry)
         if twin.call_id in taken:
-            kind = CODES["duplicate-id"]
-            message = f"is the id of another call, so {entry.call_id!r} is not built with its sides exchanged"
-            problems.append(
-                Problem(
-                    twin.call_id,
-                    kind.stage,
-                    "duplicate-id",
-                    "error",
-                    entry.where,
-                    f"{message}; {kind.remedy}",
-                )
-            )
+            what = f"is the id of another call, so {entry.call_id!r} is not built with its sides exchanged"
+            error = refusal("duplicate-id", what, entry.where)
+            problems.append(Problem.of_refusal(twin.call_id, error))
         else:
             kept.append(twin)
     return kept, problems

@@ -10,19 +10,19 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ValidationError
 
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX, SIDECAR_SUFFIX, assemble
-from inkplex_data.corpus.faults import Breach, Fault, breaches_of
 from inkplex_data.corpus.folder import MANIFEST_NAME
-from inkplex_data.corpus.jsontext import JsonFault, numbered_lines, parse_json, read_bounded, read_document
+from inkplex_data.corpus.jsontext import numbered_lines, parse_json, read_bounded, read_document
 from inkplex_data.corpus.manifest import read_lines
 from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescription
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.recordings.recording import check_repeated
-from inkplex_data.corpus.recordings.recording_lines import LineFault, parse_call, parse_header
-from inkplex_data.corpus.sidecars.sidecar import availability_breaches
+from inkplex_data.corpus.recordings.recording_lines import parse_header, parse_request
+from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import Content, detect, read_transcript
 from inkplex_data.corpus.word_repair import repair_words
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
+from inkplex_data.faults import Fault, FaultError, faults_of
 from inkplex_data.problems import ProblemLog
 
 Kind = Literal[
@@ -50,9 +50,9 @@ def detect_kind(path: Path) -> Kind:
     kind_of_content = _kind_of_content(path)
     if kind_of_content is None:
         raise CorpusError(
-            "cannot be told to be a manifest, sidecar, recording, alignment, splits file or store",
+            "cannot be recognised as a manifest, sidecar, recording, alignment, splits file or store",
             where=str(path),
-            next_step=f"say what it is: --kind {', '.join(get_args(Kind))}",
+            next_step=f"Say what it is with --kind: {', '.join(get_args(Kind))}.",
         )
     return kind_of_content
 
@@ -67,7 +67,7 @@ def validate_path(path: Path, kind: str | None = None) -> list[Fault]:
     check = _CHECKS.get(found)
     if check is None:
         raise UsageError(
-            f"there is no kind {kind!r} of file", next_step="kinds are " + ", ".join(get_args(Kind))
+            f"there is no kind {kind!r} of file", next_step="Choose one of " + ", ".join(get_args(Kind)) + "."
         )
     if not path.exists():
         raise CorpusError("does not exist", where=str(path))
@@ -78,7 +78,7 @@ def _kind_of_content(path: Path) -> Kind | None:
     for line in numbered_lines(path):
         try:
             kind = _kind_of_object(parse_json(line.data))
-        except JsonFault:
+        except FaultError:
             break
         if kind is not None:
             return kind
@@ -130,26 +130,24 @@ _BY_KEYS: tuple[tuple[frozenset[str], Kind], ...] = (
 
 
 def _document(
-    path: Path, model: type[BaseModel], more: Callable[[Any], list[Breach]] = lambda _: []
+    path: Path, model: type[BaseModel], more: Callable[[Any], list[Fault]] = lambda _: []
 ) -> Iterator[Fault]:
     try:
         data = read_document(path)
-    except JsonFault as fault:
-        yield fault.breach.at(str(path))
-        return
-    except (CorpusError, OSError) as error:
-        yield Fault(str(path), None, "", "", str(error))
-        return
-    try:
         value = model.model_validate(data)
+    except FaultError as error:
+        found = list(error.faults)
     except ValidationError as error:
-        yield from (breach.at(str(path)) for breach in breaches_of(error, data, model))
-        return
-    yield from (breach.at(str(path)) for breach in more(value))
+        found = faults_of(error, data, model)
+    except (CorpusError, OSError) as error:
+        found = [Fault(str(error))]
+    else:
+        found = more(value)
+    yield from (fault.at(str(path)) for fault in found)
 
 
 def _sidecar(path: Path) -> Iterator[Fault]:
-    return _document(path, Sidecar, availability_breaches)
+    return _document(path, Sidecar, availability_faults)
 
 
 def _alignment(path: Path) -> Iterator[Fault]:
@@ -171,11 +169,13 @@ def _jsonl(path: Path) -> Iterator[Fault]:
     try:
         lines = read_lines(path, root=paths.root)
     except CorpusError as error:
-        yield Fault(str(path), None, "", "", error.what)
+        yield Fault(error.what, where=str(path))
         return
     refusals = [*lines.refusals, *assemble(lines.drafts, paths).refusals]
-    for refusal in sorted(refusals, key=lambda refusal: refusal.line or 0):
-        yield from refusal.faults(str(path))
+    faults = [fault for refusal in refusals for fault in refusal.faults]
+    yield from (
+        fault.at(str(path), fault.line) for fault in sorted(faults, key=lambda fault: fault.line or 0)
+    )
 
 
 def _recording(path: Path) -> Iterator[Fault]:
@@ -190,13 +190,13 @@ def _recording(path: Path) -> Iterator[Fault]:
                 if number == 1:
                     parse_header(line)
                 else:
-                    check_repeated(parse_call(line, paths), seen)
-            except LineFault as fault:
-                yield from (breach.at(str(path), line.number, code=fault.code) for breach in fault.breaches)
+                    check_repeated(parse_request(line, paths), seen)
+            except FaultError as error:
+                yield from (fault.at(str(path), line.number) for fault in error.faults)
     except (CorpusError, OSError) as error:
-        yield Fault(str(path), None, "", "", str(error))
+        yield Fault(str(error), where=str(path))
     if number == 0:
-        yield Fault(str(path), None, "", "", "is empty; a recording begins with a header line")
+        yield Fault("is empty; a recording begins with a header line", where=str(path))
 
 
 def _transcript(path: Path) -> Iterator[Fault]:
@@ -204,7 +204,7 @@ def _transcript(path: Path) -> Iterator[Fault]:
     try:
         transcript = read_transcript(path)
     except CallRefused as error:
-        yield Fault(str(path), None, "", "", error.what, error.code)
+        yield Fault(error.what, where=str(path), code=error.code)
         return
     log = ProblemLog(path.name)
     for code, message in transcript.notes:
@@ -212,7 +212,7 @@ def _transcript(path: Path) -> Iterator[Fault]:
     repair_words(transcript.words, duration_us=2**62, log=log)
     for problem in log:
         if problem.severity != "info":
-            yield Fault(str(path), None, problem.item, problem.message, problem.code, problem.code)
+            yield Fault(problem.code, problem.message, problem.item, str(path), code=problem.code)
 
 
 def _folder(path: Path) -> Iterator[Fault]:

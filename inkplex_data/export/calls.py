@@ -14,6 +14,7 @@ from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.native import NativeStereo
+from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, ProblemLog
 
 
@@ -47,7 +48,7 @@ class ExportSummary:
         return 0 if not self.refused else 3 if self.calls else 1
 
     def text(self) -> str:
-        lines = [f"{self.folder}: {len(self.calls)} calls", *(f"  {note}" for note in self.notes)]
+        lines = [f"{self.folder}: {counted(len(self.calls), 'call')}", *(f"  {note}" for note in self.notes)]
         return "\n".join([*lines, *(f"  refused {p.call_id}: [{p.code}] {p.message}" for p in self.refused)])
 
 
@@ -78,7 +79,7 @@ def prepared_folder(folder: Path) -> Path:
     """The folder to export into, made if it is not there. Raises UsageError for one that holds something."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
-            "the folder is not empty", where=str(folder), next_step="choose another folder for -o"
+            "the folder is not empty", where=str(folder), next_step="Choose another folder for -o."
         )
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -64,7 +64,7 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
                 call_id = str(row.get("call_id") or row.get("id") or f"{split}-{index:06d}")
                 line = _row(row, call_id, columns, folder=folder, name=names.of(call_id))
                 if isinstance(line, str):
-                    summary.refused.append(Problem(call_id, "corpus", "file-missing", "error", "", line))
+                    summary.refused.append(Problem.of("file-missing", call_id, line))
                     continue
                 lines.append(line)
                 summary.calls.append(call_id)
@@ -90,7 +90,7 @@ def _splits(datasets: Any, source: str, cache: Path) -> Iterator[tuple[str, Any]
         raise CorpusError(
             f"cannot be read as a dataset ({str(error).splitlines()[0] if str(error) else type(error).__name__})",
             where=source,
-            next_step="name a folder of `save_to_disk`, one of Parquet files, or a hub id",
+            next_step="Name a `save_to_disk` folder, a folder of Parquet files, or a hub id.",
         ) from error
     if isinstance(found, Mapping):
         yield from found.items()
@@ -103,12 +103,12 @@ def _audio_columns(datasets: Any, features: Mapping[str, Any], audio: str | None
     known = [name for name, feature in features.items() if isinstance(feature, datasets.Audio)]
     if audio is not None:
         if audio not in known:
-            raise UsageError(f"there is no audio column {audio!r}", next_step=f"audio columns are {known}")
+            raise UsageError(f"there is no audio column {audio!r}", next_step=f"Name one of {known}.")
         return {"": audio}
     if not known:
         raise UsageError(
             f"no column of the dataset holds audio; it has {', '.join(features)}",
-            next_step="an export of a store has codes and no sound: export the corpus instead",
+            next_step="An export of a store has codes and no audio; export the corpus instead.",
         )
     if len(known) == 1:
         return {"": known[0]}
@@ -117,7 +117,7 @@ def _audio_columns(datasets: Any, features: Mapping[str, Any], audio: str | None
         return {side: found[0] for side, found in sides.items()}
     raise UsageError(
         f"it is not clear which of the audio columns {known} holds the call",
-        next_step="name the one with two channels with --audio",
+        next_step="Name the two-channel column with --audio.",
     )
 
 
@@ -139,7 +139,7 @@ def _row(
         stem = f"{name}.{side}" if side else name
         path = _audio_file(row[column], folder / AUDIO_FOLDER, stem)
         if path is None:
-            return f"column {column!r} holds no audio, and names no file that is there"
+            return f"column {column!r} neither holds audio nor names a file that exists"
         paths[side] = f"{AUDIO_FOLDER}/{path.name}"
     own = str(row.get("split") or columns.split)
     line: dict[str, Any] = {"id": call_id, "path": paths.get("") or paths}

@@ -24,10 +24,11 @@ from inkplex_data.clock import samples_to_us, us_to_seconds
 from inkplex_data.corpus.entry import Corpus
 from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, TimedWord, main_speaker_faults
-from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.errors import UsageError
 from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
 from inkplex_data.export.file_names import FileNames
-from inkplex_data.problems import ProblemLog
+from inkplex_data.plural import counted
+from inkplex_data.problems import Problem, refusal
 from inkplex_data.store.reader import Store
 
 AUDIO_FOLDER: Final = "data_stereo"
@@ -66,8 +67,8 @@ def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> 
         try:
             samples = _write_audio(folder / path, call)
         except UsageError as error:  # longer than a WAV file can be
-            refusal = CallRefused("export-too-long", error.what, where=str(call.entry.source))
-            summary.refused.append(ProblemLog(call.entry.call_id).refuse(refusal))
+            refused = refusal("export-too-long", error.what, call.entry.source)
+            summary.refused.append(Problem.of_refusal(call.entry.call_id, refused))
             continue
         if call.words:
             document = moshi_document(
@@ -83,13 +84,13 @@ def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> 
         resampled += call.stereo.resampled
     inventories.write()
     for count, what in (
-        (wordless, "have no words: run `inkplex-data align`"),
-        (agentless, "have no word of the agent: name its label with --agent"),
-        (recordings, "have task recordings, which this layout cannot hold"),
-        (resampled, "have sides of different rates; both were resampled to 24 kHz"),
+        (wordless, "without words: run `inkplex-data align`"),
+        (agentless, "without a word of the agent's: name its label with --agent"),
+        (recordings, "with a task recording, which this layout cannot hold"),
+        (resampled, "with sides of different sample rates, both resampled to 24 kHz"),
     ):
         if count:
-            summary.notes.append(f"{count} {what}")
+            summary.notes.append(f"{counted(count, 'call')} {what}")
     return summary
 
 
@@ -175,7 +176,7 @@ def export_store(store: Store, folder: Path) -> ExportSummary:
     )
     if renamed:
         summary.notes.append(
-            f"{renamed} calls need one stereo file, agent left, under the name in dataset.jsonl"
+            f"for {counted(renamed, 'call')}, add a stereo file, agent left, under the name in dataset.jsonl"
         )
     return summary
 

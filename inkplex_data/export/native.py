@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.call_audio import CallAudio
-from inkplex_data.audio.call_scan import ROLES, AudioScan
+from inkplex_data.audio.call_scan import AudioScan
 from inkplex_data.clock import SAMPLE_RATE_HZ
 
 _AT_MOST_16_BITS: Final = frozenset({"PCM_16", "PCM_S8", "PCM_U8", "ULAW", "ALAW"})
@@ -43,14 +43,14 @@ class NativeStereo:
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
         """float32 [2, n]; the shorter side is followed by zeros. Looks for no faults: that is what the scan did."""
         if self.resampled:
-            sides = (self.audio.stream(role, samples=self.scan.samples) for role in ROLES)
-            yield from (np.stack(pair) for pair in zip(*sides, strict=True))
+            yield from map(np.stack, self.audio.streams(samples=self.scan.samples))
         elif self.audio.is_one_file:
             chosen = [self.audio.agent.channel_index, self.audio.caller.channel_index]
-            for block in self.audio.agent.open().blocks():
+            for block in self.audio.agent.source.blocks():
                 yield block[chosen]
         else:
             nothing = np.zeros(0, np.float32)
-            for pair in zip_longest(*(self.audio.role(role).blocks() for role in ROLES), fillvalue=nothing):
+            sides = (self.audio.agent.blocks(), self.audio.caller.blocks())
+            for pair in zip_longest(*sides, fillvalue=nothing):
                 length = max(len(side) for side in pair)
                 yield np.stack([np.pad(side, (0, length - len(side))) for side in pair])

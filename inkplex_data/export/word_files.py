@@ -13,6 +13,7 @@ from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.word_repair import main_speaker_faults
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.calls import ExportSummary
+from inkplex_data.plural import counted
 from inkplex_data.problems import ProblemLog
 
 
@@ -24,13 +25,11 @@ def convert_words(transcripts: Sequence[Path], folder: Path, *, agent: str | Non
     """
     targets = {path: folder / f"{path.stem}.json" for path in transcripts}
     if len(set(targets.values())) < len(targets):
-        raise UsageError(
-            "two transcripts have the same name without suffix", next_step="convert them into two folders"
-        )
+        raise UsageError("two transcripts have the same name", next_step="Convert them into two folders.")
     for path, target in targets.items():
         if target.exists() and target.samefile(path):
             raise UsageError(
-                "would replace the transcript itself", where=str(path), next_step="choose another -o"
+                "this would replace the transcript itself", where=str(path), next_step="Choose another -o."
             )
     folder.mkdir(parents=True, exist_ok=True)
     summary = ExportSummary(folder)
@@ -52,5 +51,5 @@ def convert_words(transcripts: Sequence[Path], folder: Path, *, agent: str | Non
         summary.notes += [f"{path.name}: {fault}" for fault in main_speaker_faults(words)]
         repairs = sum(problem.severity == "repair" for problem in log)
         if repairs:
-            summary.notes.append(f"{path.name}: {repairs} repairs, such as {next(iter(log)).message}")
+            summary.notes.append(f"{path.name}: {counted(repairs, 'repair')}, e.g. {next(iter(log)).message}")
     return summary

@@ -20,7 +20,7 @@ from inkplex_data.memory.pieces import PieceTokenizer, token_pieces
 from inkplex_data.memory.tables import MEDIA, TOKENS
 from inkplex_data.memory.token_order import arrival_rank
 from inkplex_data.memory.words import Words, assemble_words
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 _MEDIA_NAMES = {0: None, **dict(enumerate(MEDIA.categories, start=1))}
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -30,10 +30,13 @@ class Request(Protocol):
     """One model request of a recording: its computed tokens, column by column."""
 
     @property
-    def call(self) -> int: ...
+    def call(self) -> int:
+        """Number of the request, `call` in the file and in the tokens table."""
+        ...
+
     @property
     def cached(self) -> tuple[int, int] | None:
-        """(call, tokens): the first `tokens` positions came from that request's context."""
+        """(request, tokens): the first `tokens` positions came from that request's context."""
         ...
 
     @property
@@ -70,82 +73,82 @@ class Ownership:
 
     def __init__(self, requests: Sequence[Request], *, source: str = "recording.jsonl") -> None:
         self._source = source
-        self._by_call: dict[int, Request] = {}
+        self._by_number: dict[int, Request] = {}
         for request in requests:
-            other = self._by_call.setdefault(request.call, request)
+            other = self._by_number.setdefault(request.call, request)
             if other is not request:
-                what = f"call {request.call} is also on line {other.line}"
+                what = f"request {request.call} is also on line {other.line}"
                 raise self._error("recording-call-twice", request, what)
-        self.calls: tuple[int, ...] = tuple(sorted(self._by_call))
+        self.numbers: tuple[int, ...] = tuple(sorted(self._by_number))
         self._check_chains()
-        for call in self.calls:
-            self._check_prefix(self._by_call[call])
-            self._check_arrivals(self._by_call[call])
+        for number in self.numbers:
+            self._check_prefix(self._by_number[number])
+            self._check_arrivals(self._by_number[number])
 
-    def prefix_tokens(self, call: int) -> int:
+    def prefix_tokens(self, number: int) -> int:
         """How many positions of the request's context other requests computed."""
-        cached = self._by_call[call].cached
+        cached = self._by_number[number].cached
         return cached[1] if cached else 0
 
-    def context_tokens(self, call: int) -> int:
+    def context_tokens(self, number: int) -> int:
         """Length of the request's context: its prefix and its own tokens."""
-        return self.prefix_tokens(call) + len(self._by_call[call].ids)
+        return self.prefix_tokens(number) + len(self._by_number[number].ids)
 
-    def owner_of(self, call: int, position: int) -> int:
-        """The request that computed `position` of the context of `call`."""
-        if not 0 <= position < self.context_tokens(call):
-            raise IndexError(f"call {call} has {self.context_tokens(call)} positions, not {position + 1}")
-        while (cached := self._by_call[call].cached) and position < cached[1]:
-            call = cached[0]
-        return call
+    def owner_of(self, number: int, position: int) -> int:
+        """The request that computed `position` of the context of request `number`."""
+        if not 0 <= position < self.context_tokens(number):
+            raise IndexError(
+                f"request {number} has {self.context_tokens(number)} positions, not {position + 1}"
+            )
+        while (cached := self._by_number[number].cached) and position < cached[1]:
+            number = cached[0]
+        return number
 
     def _error(self, code: str, request: Request, what: str) -> RecordingError:
-        return RecordingError(
-            code, what, where=f"{self._source}:{request.line}", next_step=CODES[code].remedy
-        )
+        return recording_refusal(code, what, f"{self._source}:{request.line}")
 
     def _check_chains(self) -> None:
         settled: set[int] = set()
-        for call in self.calls:
+        for number in self.numbers:
             path: list[int] = []
-            at: int | None = call
+            at: int | None = number
             while at is not None and at not in settled:
-                request = self._by_call[at]
+                request = self._by_number[at]
                 if at in path:
-                    circle = [self._by_call[one] for one in path[path.index(at) :]]
+                    circle = [self._by_number[one] for one in path[path.index(at) :]]
                     what = "the prefixes form a circle: " + ", ".join(
-                        f"call {one.call} (line {one.line})" for one in [*circle, request]
+                        f"request {one.call} (line {one.line})" for one in [*circle, request]
                     )
                     raise self._error("recording-prefix-cycle", request, what)
                 path.append(at)
                 cached = request.cached
                 at = cached[0] if cached else None
-                if at is not None and at not in self._by_call:
-                    what = f"call {request.call} begins with a prefix of call {at}, which is not in the recording"
+                if at is not None and at not in self._by_number:
+                    what = f"request {request.call} begins with a prefix of request {at}, which is not in the recording"
                     raise self._error("recording-prefix-unknown", request, what)
             settled.update(path)
 
     def _check_prefix(self, request: Request) -> None:
         if not request.cached:
             return
-        owner, tokens = self._by_call[request.cached[0]], request.cached[1]
+        owner, tokens = self._by_number[request.cached[0]], request.cached[1]
         if tokens > self.context_tokens(owner.call):
             what = (
-                f"call {request.call} begins with {tokens} tokens of call {owner.call} (line {owner.line}), "
+                f"request {request.call} begins with {tokens} tokens of request {owner.call} (line {owner.line}), "
                 f"which has {self.context_tokens(owner.call)}"
             )
             raise self._error("recording-prefix-too-long", request, what)
         if owner.call > request.call or owner.line > request.line:
-            what = f"call {request.call} comes before call {owner.call} (line {owner.line}), the owner of its prefix"
+            what = f"request {request.call} comes before request {owner.call} (line {owner.line}), the owner of its prefix"
             raise self._error("recording-prefix-order", request, what)
         if not tokens or not len(request.ids):
             return
-        last = self._by_call[self.owner_of(request.call, tokens - 1)]
+        last = self._by_number[self.owner_of(request.call, tokens - 1)]
         last_us = int(last.arrival_us[tokens - 1 - self.prefix_tokens(last.call)])
         if request.arrival_us[0] < last_us:
             what = (
-                f"call {request.call} has a token at {request.arrival_us[0]} µs, before position {tokens - 1} "
-                f"of its prefix arrived with call {last.call} (line {last.line}) at {last_us} µs"
+                f"request {request.call} has a token at {request.arrival_us[0]} µs, before position {tokens - 1} "
+                f"of its prefix arrived with request {last.call} (line {last.line}) at {last_us} µs"
             )
             raise self._error("recording-prefix-order", request, what)
 
@@ -156,7 +159,7 @@ class Ownership:
             at = int(falls[0])
             position = at + self.prefix_tokens(request.call)
             what = (
-                f"call {request.call}: position {position + 1} arrives at {request.arrival_us[at + 1]} µs, "
+                f"request {request.call}: position {position + 1} arrives at {request.arrival_us[at + 1]} µs, "
                 f"before position {position} at {request.arrival_us[at]} µs"
             )
             raise self._error("recording-arrival-order", request, what)
@@ -184,8 +187,8 @@ def tabulate(
     touches, null where it touches none. Raises RecordingError for every contradiction of `Ownership`.
     """
     ownership = Ownership(requests, source=source)
-    by_call = {request.call: request for request in requests}
-    ordered = [by_call[call] for call in ownership.calls]
+    by_number = {request.call: request for request in requests}
+    ordered = [by_number[number] for number in ownership.numbers]
     sizes = [len(request.ids) for request in ordered]
     total = sum(sizes)
     arrival_us = _joined([request.arrival_us for request in ordered], np.int64)
@@ -195,7 +198,7 @@ def tabulate(
     table = pl.DataFrame(
         {
             "row": np.arange(total, dtype=np.int32),
-            "call": np.repeat(np.array(ownership.calls, np.int32), sizes),
+            "call": np.repeat(np.array(ownership.numbers, np.int32), sizes),
             "position": _joined(positions, np.int32),
             "token_id": _joined([request.ids for request in ordered], np.int32),
             "kind": kinds.replace_strict(dict(enumerate(KINDS)), return_dtype=TOKENS["kind"]),

@@ -84,6 +84,13 @@ def token_pieces(words: Words, tokenizer: PieceTokenizer) -> TokenPieces:
     """Piece ids of every token of `words`, for tokens in layout order.
 
     Each distinct word is tokenised once. Raises ValueError where the tokenizer's spans do not run forward.
+
+    The piece of a word that two tokens spell belongs to both:
+
+    >>> spelled = {"bytes": [b"pay", b"ment", b" is due"], "special": False, "arrival_us": 0}
+    >>> words = assemble_words(pl.DataFrame({"call": 0, "position": range(3)} | spelled))
+    >>> [[tokenizer.piece(one) for one in ids] for ids in token_pieces(words, tokenizer).series()]
+    [['▁payment'], ['▁payment'], ['▁is', '▁due']]
     """
     cache: dict[bytes, tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]] = {}
     parts = []

@@ -20,6 +20,13 @@ def plan_chunks(
     needs more is a chunk of its own. Returns int64 [chunks, 3]: first step, end step, size of the union.
 
     Raises ValueError when the arrays differ in length, `steps` is negative or `limit` is below one.
+
+    Three versions, of which two are visible at every step. At step 2 one goes and another comes:
+
+    >>> plan_chunks([0, 0, 2], [2, 9, 9], steps=9, limit=2).tolist()
+    [[0, 2, 2], [2, 9, 2]]
+    >>> plan_chunks([0, 0, 2], [2, 9, 9], steps=9, limit=3).tolist()
+    [[0, 9, 3]]
     """
     begin, stop = _steps("start", start), _steps("end", end)
     if begin.shape != stop.shape:

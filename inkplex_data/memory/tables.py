@@ -26,7 +26,8 @@ TOKENS: Final[dict[str, pl.DataType]] = {
     "word_ix": pl.Int32(),
     "piece_ids": pl.List(pl.Int32()),
 }
-"""In layout order, (call, position): `row` is the index, and the row of the states array."""
+"""In layout order, (call, position): `row` is the index, and the row of the states array. `call` is the
+number of the model's request that computed the token."""
 
 NEVER_US: Final = 2**63 - 1
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from inkplex_data.clock import FRAME_US
-from inkplex_data.errors import RecordingError
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 COMPARED = ("arrival_us", "call", "position", "token_id", "kind", "bytes", "special", "media")
 
@@ -44,12 +43,10 @@ def check_twins(tokens: pl.DataFrame, twin: pl.DataFrame, *, at_us: int, names: 
         min(len(ours), len(theirs)),
     )
     places = [f"{name} has {_place(table, first)}" for name, table in zip(names, (ours, theirs), strict=True)]
-    code = "recording-twin-differs"
-    raise RecordingError(
-        code,
+    raise recording_refusal(
+        "recording-twin-differs",
         f"they fork at {at_us} µs but differ before it, at token {first} in order of arrival: {'; '.join(places)}",
-        where=f"{names[1]} ← {names[0]}",
-        next_step=CODES[code].remedy,
+        f"{names[1]} ← {names[0]}",
     )
 
 
@@ -73,8 +70,8 @@ def _before(tokens: pl.DataFrame, at_us: int) -> pl.DataFrame:
 def _place(tokens: pl.DataFrame, at: int) -> str:
     if at >= len(tokens):
         return "no further token"
-    arrival_us, call, position, token_id, kind, spelled, *_ = tokens.row(at)
-    return f"call {call} position {position} ({kind} id {token_id} {spelled!r}) at {arrival_us} µs"
+    arrival_us, request, position, token_id, kind, spelled, *_ = tokens.row(at)
+    return f"request {request} position {position} ({kind} id {token_id} {spelled!r}) at {arrival_us} µs"
 
 
 def fork_between(branches: Mapping[str, tuple[str, int]], one: str, other: str) -> int | None:

@@ -34,7 +34,7 @@ class SessionClock:
     """Maps the steps of one call onto session time.
 
     `recording_starts_at_us`: session time at which the call's audio begins. `prefix_frames`: steps
-    before the recording, all of which read the memory of its start. `frames`: all steps, prefix included.
+    before the call, all of which read the memory of its start. `frames`: all steps, prefix included.
     """
 
     recording_starts_at_us: int
@@ -76,6 +76,14 @@ def build_versions(
 
     Raises ValueError for a bad window, missing columns or `whole` of another number of tokens,
     RecordingError for a place claimed twice.
+
+    Token 0 is the newest at steps 0 and 1 (recency 0). From step 2 on token 1 is there too, and the space in
+    it makes the word of token 0 whole:
+
+    >>> spelled = {"bytes": [b"hi", b" "], "special": False, "arrival_us": [0, 90_000]}
+    >>> tokens = pl.DataFrame({"call": 0, "position": [0, 1]} | spelled)
+    >>> build_versions(tokens, SessionClock(0, 0, 4)).rows()
+    [(0, 0, 2, 0, 0, False), (0, 2, 4, 1, 0, True), (1, 2, 4, 0, 0, False)]
     """
     if window < 1:
         raise ValueError(f"a window holds at least one token, not {window}")
@@ -171,10 +179,10 @@ def _distinct(
 
 
 def shift_versions(versions: pl.DataFrame, prefix_frames: int) -> pl.DataFrame:
-    """Recording-relative versions after `prefix_frames` frames of prefix were put before the recording.
+    """Call-relative versions after `prefix_frames` frames of prefix were put before the call.
 
     [s, e) becomes [s + P, e + P), except that s = 0 stays 0: every prefix frame reads the memory of the
-    recording's start (seeds/000, "Current sequence memory", section 9).
+    call's start (seeds/000, "Current sequence memory", section 9).
     """
     if prefix_frames < 0:
         raise ValueError(f"a prefix cannot have {prefix_frames} frames")

@@ -1,10 +1,10 @@
 """Whitespace-delimited words of the token bytes, and when each is complete.
 
-Rules: seeds/000, "Current sequence memory", section 4, "Causal lexical feature". The bytes of one call's
+Rules: seeds/000, "Current sequence memory", section 4, "Causal lexical feature". The bytes of one request's
 computed tokens, in position order, split at whitespace bytes (09–0D and 20). A special token is a
 boundary and lends no bytes; a media placeholder carries no bytes and separates nothing. A word is
 complete once its *completer* has arrived: the token that holds the whitespace after it, or the special
-token after it, or else the last token of its call.
+token after it, or else the last token of its request.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Words:
 
     tokens: int
     """N, the number of tokens."""
-    call: NDArray[np.int32]
-    """[W] call of each word."""
+    request: NDArray[np.int32]
+    """[W] number of the request that computed each word."""
     first: NDArray[np.int32]
     """[W] row of the token that holds the word's first byte."""
     completer: NDArray[np.int32]
@@ -52,7 +52,7 @@ class Words:
     """[S] end byte within the word, exclusive."""
 
     def __len__(self) -> int:
-        return len(self.call)
+        return len(self.request)
 
     def bytes_of(self, word: int) -> bytes:
         """The word as the tokens spell it; not always UTF-8."""
@@ -90,10 +90,17 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
 
     A `media` column, where present, marks placeholders, whose bytes are ignored.
     Raises ValueError for a missing column and RecordingError for a place that two tokens claim.
+
+    The first token of three begins a word that the space in the third completes:
+
+    >>> spelled = {"bytes": [b"bill", b"ing", b" is"], "special": False, "arrival_us": [0, 0, 90_000]}
+    >>> words = assemble_words(pl.DataFrame({"call": 0, "position": range(3)} | spelled))
+    >>> [words.bytes_of(0), words.bytes_of(1)], words.first.tolist(), words.completer.tolist()
+    ([b'billing', b'is'], [0, 2], [2, 2])
     """
     tokens = in_layout_order(tokens)
     count = len(tokens)
-    call = tokens["call"].to_numpy().astype(np.int32)
+    request = tokens["call"].to_numpy().astype(np.int32)
     special = tokens["special"].fill_null(False).to_numpy()
     silent = special
     if "media" in tokens.columns:
@@ -108,8 +115,8 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
     row = np.repeat(np.arange(count, dtype=np.int32), lengths)
 
     blank = _WHITESPACE[data]
-    # Bytes i−1 and i are apart when a special token or the border of a call lies between their tokens.
-    barriers = np.cumsum(special) + np.cumsum(np.diff(call, prepend=call[:1]) != 0)
+    # Bytes i−1 and i are apart when a special token or the border of a request lies between their tokens.
+    barriers = np.cumsum(special) + np.cumsum(np.diff(request, prepend=request[:1]) != 0)
     apart = np.diff(barriers[row], prepend=-1) != 0
     after_blank = np.concatenate([[True], blank[:-1]]) if len(data) else blank
     starts = ~blank & (after_blank | apart)
@@ -127,9 +134,9 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
     span_end = np.append(edges[1:], len(kept)) - offsets[span_word]
     return Words(
         tokens=count,
-        call=call[first],
+        request=request[first],
         first=first,
-        completer=_completers(call, special, row, blank, last_byte),
+        completer=_completers(request, special, row, blank, last_byte),
         offsets=offsets,
         pool=data[kept].tobytes(),
         span_word=span_word,
@@ -140,14 +147,14 @@ def assemble_words(tokens: pl.DataFrame) -> Words:
 
 
 def _completers(
-    call: NDArray[np.int32],
+    request: NDArray[np.int32],
     special: NDArray[np.bool_],
     row: NDArray[np.int32],
     blank: NDArray[np.bool_],
     last_byte: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """[W] the earliest of: the next whitespace's token, the next special token, the call's last token."""
-    count = len(call)
+    """[W] the earliest of: the next whitespace's token, the next special token, the request's last token."""
+    count = len(request)
     last_row = row[last_byte]
     never = np.int64(count)
     blank_after = np.append(blank, False)[last_byte + 1]
@@ -155,5 +162,5 @@ def _completers(
     by_blank = np.where(blank_after, next_row, never)
     specials = np.append(np.flatnonzero(special), never)
     by_special = specials[np.searchsorted(specials, last_row, side="right").clip(max=len(specials) - 1)]
-    by_end = np.searchsorted(call, call[last_row], side="right") - 1
+    by_end = np.searchsorted(request, request[last_row], side="right") - 1
     return np.minimum(np.minimum(by_blank, by_special), by_end).astype(np.int32)

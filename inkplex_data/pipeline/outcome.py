@@ -17,7 +17,7 @@ from inkplex_data.errors import (
     MissingLibraryError,
     StoreError,
 )
-from inkplex_data.problems import CODES, Problem, without_root
+from inkplex_data.problems import Problem, refusal, without_root
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -41,31 +41,17 @@ class Refusals:
     def refuse(self, call_id: str, error: BaseException | None) -> None:
         """Note why a call was refused. What would stop every call alike is raised again."""
         if isinstance(error, CallRefused):
-            kind = CODES[error.code]
-            problem = Problem(call_id, kind.stage, error.code, "error", error.where or "", _sentence(error))
+            problem = Problem.of_refusal(call_id, error)
         elif error is None or _is_fatal(error):
             raise error or RuntimeError("a unit ended without a value and without an error")
         else:
-            problem = Problem(
-                call_id, "build", "unexpected", "error", _place(error), f"{type(error).__name__}: {error}"
-            )
+            what = f"{type(error).__name__}: {error}"
+            problem = Problem.of("unexpected", call_id, what, item=_place(error))
         self.extend([problem])
 
     def add(self, call_id: str, code: str, message: str, *, item: str = "") -> None:
-        """Note a problem that the plan found."""
-        kind = CODES[code]
-        self.extend(
-            [
-                Problem(
-                    call_id,
-                    kind.stage,
-                    code,
-                    kind.severity,
-                    item,
-                    f"{message}; {kind.remedy}" if kind.severity == "error" else message,
-                )
-            ]
-        )
+        """Refuse a call for what the plan found."""
+        self.refuse(call_id, refusal(code, message, item or None))
 
     def errors(self) -> list[Problem]:
         """The refusals, by call id, so that the order of workers leaves no trace."""
@@ -163,12 +149,6 @@ def summarise(store: Path, published: Sequence[str], *, already: int, refusals: 
         repairs=dict(repairs),
         untrained=tuple(untrained),
     )
-
-
-def _sentence(error: CallRefused) -> str:
-    """Message and next step in one line: tables have no room for more."""
-    text = f"{error.where}: {error.what}" if error.where else error.what
-    return f"{text}; {error.next_step}" if error.next_step else text
 
 
 def _is_fatal(error: BaseException) -> bool:

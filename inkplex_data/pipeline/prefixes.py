@@ -8,14 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.audio.loudness import normalise_lufs
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, us_to_samples
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallFiles, prepare_call
+from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
 from inkplex_data.pipeline.planning.sharding import PrefixPlan
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.speech.prefix import Prefix, build_prefix, codec_is_released, wrap_role
@@ -27,7 +26,7 @@ class PrefixJob(Job):
     """One prefix to encode. Its voice is cut from the call `source`, or is the file `voice_file`."""
 
     plan: PrefixPlan
-    source: CallFiles | None
+    source: CallInput | None
     voice_file: Path | None
 
     @property
@@ -82,8 +81,7 @@ def _voice_samples(job: PrefixJob) -> np.ndarray:
     assert job.source is not None
     first, last = us_to_samples(voice.start_us), us_to_samples(voice.end_us)
     kept, at = [], 0
-    source = prepare_call(job.source, job.build).entry
-    for chunk in resolve_channels(source.audio, source.channels).stream("agent"):
+    for chunk in prepare_call(job.source, job.build).audio.stream("agent"):
         kept.append(chunk[max(first - at, 0) : max(last - at, 0)])
         at += len(chunk)
         if at >= last:

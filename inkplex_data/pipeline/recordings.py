@@ -10,14 +10,13 @@ import polars as pl
 
 from inkplex_data.corpus.recordings.recording import RecordingHeader, read_recording
 from inkplex_data.corpus.recordings.vocabulary import ByteVocabulary
-from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture.state_source import StateSource, state_source
 from inkplex_data.memory.ownership import tabulate
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.recording_states import FoundStates, save_states
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.pipeline.stamp import file_sha256, stamp
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +94,8 @@ def _check_vocabulary(header: RecordingHeader, source: StateSource | None, path:
     if source is None or source.kind != "captured" or header.tokenizer != ByteVocabulary.identity:
         return
     if not (source.identity or {}).get("untrained", False):
-        raise RecordingError(
-            "recording-token-id",
-            f"its tokens are bytes ({ByteVocabulary.identity}), which the trained model was not made for",
-            where=path.name,
-            next_step=CODES["recording-token-id"].remedy,
-        )
+        what = f"its tokens are bytes ({ByteVocabulary.identity}), which the trained model was not made for"
+        raise recording_refusal("recording-token-id", what, path.name)
 
 
 def _state_files(read: ReadRecording) -> list[Path]:

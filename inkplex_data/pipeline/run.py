@@ -22,7 +22,7 @@ from inkplex_data.errors import CorpusError
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import noise_files
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob
-from inkplex_data.pipeline.calls.prepare import CallFiles
+from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.execute import Executor, make_executor
 from inkplex_data.pipeline.ledger import Ledger
@@ -144,7 +144,7 @@ class _Run:
         )
 
     def _scan(self, entries: Sequence[CallEntry]) -> dict[str, Scan]:
-        jobs = [ScanJob(build=self.build, files=CallFiles.of(entry)) for entry in entries]
+        jobs = [ScanJob(build=self.build, given=CallInput.of(entry)) for entry in entries]
         done = self._perform(SCAN, jobs, lambda job: (job.key,))
         return {unit.job.key: unit.head for unit in done if not unit.failed}
 

@@ -1,4 +1,4 @@
-"""Views and summaries from an opened store. The only part of the reports that knows of stores."""
+"""Views and summaries of an opened store. The only part of the reports that knows about stores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from inkplex_data.grid import LEVEL_FLOOR_DB, WINDOW
+from inkplex_data.plural import counted
 from inkplex_data.report.html import render_page
 from inkplex_data.report.summary import StoreSummary, summarise
 from inkplex_data.report.view import CallView, Mark, PrefixSummary
@@ -30,7 +31,7 @@ def call_view(store: Store, call_id: str) -> CallView:
     return CallView(
         call_id=call_id,
         ids=call.text,
-        roles=call.role,
+        tags=call.role,
         spelled=_spelled(store.pieces(), call.words, call.text),
         mask=call.mask,
         words=call.words,
@@ -47,7 +48,7 @@ def call_view(store: Store, call_id: str) -> CallView:
 
 
 def store_summary(store: Store) -> StoreSummary:
-    """The summary of a store at its snapshot; bytes are counted from the shards' own listings."""
+    """The summary of a store at its snapshot; bytes are summed from the shards' own listings."""
     return summarise(
         store.root,
         calls=store.calls().collect(),
@@ -61,7 +62,7 @@ def store_summary(store: Store) -> StoreSummary:
 
 
 def report_page(store: Store, *, draw: int = 20) -> Iterator[str]:
-    """The report of a store as pieces of one HTML page; the first `draw` calls are drawn."""
+    """The report on a store as pieces of one HTML page; the first `draw` calls are drawn."""
     calls = store.calls().collect()
     views = (call_view(store, call_id) for call_id in calls["call_id"].head(draw))
     return render_page(store_summary(store), calls, views)
@@ -78,7 +79,7 @@ def _bytes_by_part(store: Store) -> dict[str, int]:
 
 
 def _spelled(pieces: pl.Series | None, words: pl.DataFrame, ids: NDArray[np.int32]) -> dict[int, str]:
-    """The pieces that the call has, in its stream or lost from it."""
+    """Spellings of the call's pieces, whether placed in its stream or lost from it."""
     if pieces is None:
         return {}
     used = set(words["pieces"].explode().drop_nulls().to_list()) | set(ids.tolist())
@@ -109,12 +110,12 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
         "recording": row["recording_id"],
     }
     if row["recording_id"] is not None:
-        facts["begins at"] = f"{(row['recording_starts_at_us'] or 0) / 1e6:.2f} s of it"
+        facts["begins"] = f"{(row['recording_starts_at_us'] or 0) / 1e6:.2f} s into the recording"
         facts["versions"] = f"{row['versions']:,}"
         facts["wrong memory"] = row["wrong_memory_of"]
     facts["words"] = f"{row['words']:,}"
     facts["pad"] = f"{row['pad_fraction']:.0%}" if row["pad_fraction"] is not None else None
-    lost = [f"{row[name]} {name.split('_')[0]}" for name in ("words_dropped", "pieces_dropped") if row[name]]
+    lost = [counted(row[f"{noun}s_dropped"], noun) for noun in ("word", "piece") if row[f"{noun}s_dropped"]]
     facts["dropped"] = ", ".join(lost) or None
     return {name: str(value) for name, value in facts.items() if value is not None}
 

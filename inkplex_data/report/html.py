@@ -1,4 +1,4 @@
-"""A store as one HTML page that needs nothing else: no script, no font, no link to anywhere."""
+"""A store as one self-contained HTML page: no script, no font, no external link."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib.resources import files
 import polars as pl
 
 from inkplex_data.clock import US_PER_S
+from inkplex_data.plural import counted
 from inkplex_data.report.summary import StoreSummary
 from inkplex_data.report.svg import timeline_svg
 from inkplex_data.report.terminal_tables import byte_count, percent, summary_facts
@@ -16,7 +17,7 @@ from inkplex_data.report.view import CallView
 from inkplex_data.report.word_table import plain
 
 LISTED = 1_000
-"""Calls in the table; a page of more would not be read."""
+"""Most calls in the table; nobody would read a longer page."""
 
 
 def render_page(
@@ -33,7 +34,7 @@ def render_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body><main>\n"
-        f'<h1>{title}</h1><p class="dim">Calls on the Mimi grid, 12.5 frames a second.</p>\n'
+        f'<h1>{title}</h1><p class="dim">Calls on the Mimi grid, 12.5 frames per second.</p>\n'
     )
     yield from (f'<p class="warning">{_text(warning)}</p>\n' for warning in summary.warnings)
     yield _tiles(summary)
@@ -51,10 +52,10 @@ def render_page(
 
 
 _KEY = (
-    '<p class="dim">Bars are the level of a channel, blocks the text stream (tall: first piece of a word, low: later '
-    "piece, thin line: end of padding). Red ground carries no loss, red words have pieces that found no place. Below, "
-    "tokens of the recording as frames first see them, and the size of the memory. Hold the pointer over anything."
-    "</p>\n"
+    '<p class="dim">Bars show the level of a channel, blocks the text stream (tall: first piece of a word; low: later '
+    "piece; thin line: end of padding). Frames on red carry no loss; words in red have pieces that were not placed. "
+    "Below them are the recording's tokens, at the frames that first see them, and the size of the memory. Hover over "
+    "any mark for details.</p>\n"
 )
 
 
@@ -62,7 +63,7 @@ def _tiles(summary: StoreSummary) -> str:
     tiles = [
         (f"{summary.calls:,}", "calls"),
         (f"{summary.hours:,.2f} h", "of audio"),
-        (f"{summary.tokens:,}", "tokens recorded"),
+        (f"{summary.tokens:,}", "recorded tokens"),
         (percent(summary.pad_fraction), "PAD and EPAD"),
         (f"{summary.refused:,}", "calls refused"),
     ]
@@ -114,7 +115,7 @@ def _problems(summary: StoreSummary) -> str:
                 f'{_text(row["meaning"] or "")}{remedy}<br><span class="dim">e.g. {_text(row["example"] or "")}</span>',
             ]
         )
-    return _table(["problem", "severity", "#calls", "#count", "what it means"], rows)
+    return _table(["problem", "severity", "#calls", "#count", "meaning and remedy"], rows)
 
 
 def _calls(calls: pl.DataFrame, drawn: set[str], listed: int) -> str:
@@ -147,8 +148,8 @@ def _calls(calls: pl.DataFrame, drawn: set[str], listed: int) -> str:
         "recording",
         "#versions",
     ]
-    more = calls.height - listed
-    return _table(headings, rows) + (f'<p class="dim">and {more:,} more calls</p>\n' if more > 0 else "")
+    more = f'<p class="dim">and {counted(calls.height - listed, "more call")}</p>\n'
+    return _table(headings, rows) + (more if calls.height > listed else "")
 
 
 def _call(view: CallView, *, opened: bool) -> str:
@@ -161,7 +162,7 @@ def _call(view: CallView, *, opened: bool) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """`rows` are HTML already; columns whose heading begins with # are numbers."""
+    """`rows` are already HTML; columns whose heading begins with # hold numbers."""
     numbers = [heading.startswith("#") for heading in headings]
     styles = [' class="number"' if number else "" for number in numbers]
     head = "".join(
@@ -178,7 +179,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _anchor(call_id: str) -> str:
-    """An id without spaces or quotes, the same for the same call."""
+    """An id without spaces or quotes, always the same for the same call."""
     return "call-" + call_id.encode("utf-8", "replace").hex()
 
 

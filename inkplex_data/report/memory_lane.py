@@ -10,6 +10,7 @@ import polars as pl
 
 from inkplex_data.memory.plan import plan_chunks
 from inkplex_data.memory.versions import AGE_BUCKETS, RECENCY_BUCKETS
+from inkplex_data.plural import counted
 
 _SHOWN_CHUNKS = 20
 
@@ -29,7 +30,7 @@ class Remembering(Protocol):
 class MemoryView:
     """`recency` and `age` count versions by bucket; `live` int64 [steps] counts the tokens that each step sees.
 
-    `chunks` int64 [n, 3] has the first step, the end step and the size of the union of each chunk.
+    `chunks` int64 [n, 3] holds each chunk's first step, end step and union size.
     """
 
     steps: int
@@ -64,7 +65,7 @@ class MemoryView:
             f"{facts['live_most']:,} at most",
             f"by recency: {_buckets(self.recency)}",
             f"by age:     {_buckets(self.age)}",
-            f"{len(self.chunks)} chunks:",
+            f"{counted(len(self.chunks), 'chunk')}:",
         ]
         lines += [
             f"  steps {first:,} to {end:,}: {union:,} versions"

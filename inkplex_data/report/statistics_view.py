@@ -12,7 +12,7 @@ QUIET = "bright_black"
 
 
 def render_statistics(table: pl.DataFrame) -> RenderableType:
-    """One line a measure: mean and percentiles, and the human mean; `table` as `store.statistics.STATISTICS`."""
+    """One line per measure: mean, percentiles and the human mean; `table` as `store.statistics.STATISTICS`."""
     if not table.height:
         return Text("No calls to measure.", QUIET)
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -23,7 +23,7 @@ def render_statistics(table: pl.DataFrame) -> RenderableType:
     for row in table.iter_rows(named=True):
         numbers = [_number(row[name]) for name in ("mean", "p10", "p50", "p90", "human")]
         shown.add_row(row["measure"], row["unit"], f"{row['count']:,} {row['over']}", *numbers)
-    note = "Speech is found by level, in steps of 10 ms. Human figures: Fisher, and the mean gap of ten languages."
+    note = "Speech is detected by level, in steps of 10 ms. Human figures: Fisher, and the mean gap over ten languages."
     return Group(shown, Text(note, QUIET))
 
 

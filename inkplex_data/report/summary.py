@@ -1,4 +1,4 @@
-"""The numbers of a store that a person looks at first, computed from its tables."""
+"""The numbers that a person looks at first in a store, computed from its tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StoreSummary:
     """`splits` has split, calls, families, hours; `problems` has code, severity, calls, count, meaning, remedy.
 
     `bytes_by_part` maps calls, recordings, prefixes to bytes on disk; empty where they were not counted.
-    `facts` are identities of codec, tokenizer and model; `warnings` what the owner must know.
+    `facts` are the identities of codec, tokenizer and model; `warnings` are what the owner must know.
     """
 
     title: str
@@ -99,7 +99,7 @@ def _splits(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _problems(problems: pl.DataFrame) -> pl.DataFrame:
-    """One row a code, errors first, then by how many calls it touches."""
+    """One row per code, errors first, then by the number of calls affected."""
     rank = {"error": 0, "repair": 1, "info": 2}
     known = pl.DataFrame(
         {
@@ -131,18 +131,18 @@ def _facts(description: Mapping[str, Any]) -> dict[str, str]:
             facts[part] = f"{name} ({digest})" if digest else str(name)
     recipe = (description.get("configuration") or {}).get("name")
     if recipe:
-        facts["pipeline"] = str(recipe)
+        facts["recipe"] = str(recipe)
     return facts
 
 
 def _warnings(description: Mapping[str, Any], *, complete: bool) -> tuple[str, ...]:
     warnings = []
     if not complete:
-        warnings.append("no build has finished here yet: calls may be missing; run the build again to go on")
+        warnings.append("no build has finished yet, so calls may be missing; run the build again to continue")
     for part in ("codec", "model"):
         identity = description.get(part)
         if isinstance(identity, Mapping) and identity.get("untrained"):
             warnings.append(
-                f"the {part} is untrained ({identity.get('id', '?')}): for tests, not for training"
+                f"the {part} is untrained ({identity.get('id', '?')}): use this store for tests, not for training"
             )
     return tuple(warnings)

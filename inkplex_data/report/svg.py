@@ -11,6 +11,7 @@ import numpy as np
 
 from inkplex_data.clock import FRAME_US, US_PER_S
 from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER
+from inkplex_data.plural import counted
 from inkplex_data.report.view import CallView, Side
 from inkplex_data.report.word_table import ShownWord, plain, words_of
 
@@ -19,7 +20,7 @@ FRAME_PX: Final = 8
 GUTTER_PX: Final = 92
 WIDTH_PX: Final = GUTTER_PX + BAND_FRAMES * FRAME_PX + 40
 LETTER_PX: Final = 6.4
-"""Width of a letter of the words; an estimate is enough to decide which of three lines a word goes on."""
+"""Width of a letter; an estimate is enough to decide which of three lines a word goes on."""
 WORD_LINES: Final = 3
 WORD_PX: Final = 13
 RANGE_DB: Final = 40.0
@@ -80,7 +81,7 @@ def _prefix(canvas: _Canvas, view: CallView) -> None:
     canvas.y += 16
     caption = " + ".join(f"{what} {frames}" for what, frames in prefix.parts())
     canvas.text(
-        GUTTER_PX, canvas.y + 12, f"{caption} = {prefix.frames} frames, before 0:00, without loss", "note"
+        GUTTER_PX, canvas.y + 12, f"{caption} = {prefix.frames} frames, before 0:00, carries no loss", "note"
     )
     canvas.y += 30
 
@@ -165,13 +166,13 @@ def _text_stream(canvas: _Canvas, view: CallView, start: int, stop: int) -> None
     _gaps(canvas, view, "text", start, stop, height=height)
     canvas.rect(GUTTER_PX, canvas.y + height - 3, (stop - start) * FRAME_PX, 1, style="pad")
     for frame in range(start, stop):
-        role, x = int(view.roles[frame]), _x(frame, start)
-        if role in (TAG_FIRST, TAG_LATER):
-            size = 13.0 if role == TAG_FIRST else 7.0
-            style = "fill-agent" if role == TAG_FIRST else "fill-agent soft"
+        tag, x = int(view.tags[frame]), _x(frame, start)
+        if tag in (TAG_FIRST, TAG_LATER):
+            size = 13.0 if tag == TAG_FIRST else 7.0
+            style = "fill-agent" if tag == TAG_FIRST else "fill-agent soft"
             title = f"frame {frame}: {view.piece(int(view.ids[frame]))}"
             canvas.rect(x, canvas.y + height - 2 - size, FRAME_PX - 1, size, style=style, title=title)
-        elif role == TAG_EPAD:
+        elif tag == TAG_EPAD:
             canvas.rect(
                 x + FRAME_PX - 3, canvas.y + 4, 1.5, height - 6, style="epad", title=f"frame {frame}: EPAD"
             )
@@ -200,7 +201,7 @@ def _memory(canvas: _Canvas, view: CallView, start: int, stop: int) -> None:
         for frame in np.flatnonzero(memory.arrivals[index, start:stop]).tolist():
             count = int(memory.arrivals[index, start + frame])
             size = min(count.bit_length(), 8) / 8 * (height - 2)
-            title = f"{count} {kind} token{'s' if count > 1 else ''} from frame {start + frame} on"
+            title = f"{counted(count, f'{kind} token')} from frame {start + frame} on"
             canvas.rect(
                 _x(frame, 0),
                 canvas.y + height - 1 - size,

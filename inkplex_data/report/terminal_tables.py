@@ -1,4 +1,4 @@
-"""Tables for the terminal: a store's summary, its calls and problems, and the words of one call."""
+"""Tables for the terminal: a store's summary, its calls and problems."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from inkplex_data.clock import US_PER_S
+from inkplex_data.plural import counted
 from inkplex_data.report.summary import StoreSummary
-from inkplex_data.report.view import CallView
-from inkplex_data.report.word_table import plain, words_of
+from inkplex_data.report.word_table import plain
 
 QUIET = "bright_black"
 SEVERITY_STYLES = {"error": "bold red", "repair": "yellow", "info": QUIET}
@@ -28,7 +28,7 @@ def render_summary(summary: StoreSummary) -> RenderableType:
 
 
 def render_calls(calls: pl.DataFrame, *, limit: int = 50) -> RenderableType:
-    """One line a call: `calls` in the form `format.CALLS`. Says how many lines were left out."""
+    """One line per call: `calls` in the form `format.CALLS`. Says how many lines were left out."""
     table = _table("call", "split", "family", "#length", "#words", "#PAD", "#dropped", "recording")
     for row in calls.head(limit).iter_rows(named=True):
         dropped = row["pieces_dropped"] or 0
@@ -43,14 +43,14 @@ def render_calls(calls: pl.DataFrame, *, limit: int = 50) -> RenderableType:
             _cell(row["recording_id"]),
         )
     hidden = calls.height - limit
-    return Group(table, Text(f"and {hidden:,} more calls", QUIET)) if hidden > 0 else table
+    return Group(table, Text(f"and {counted(hidden, 'more call')}", QUIET)) if hidden > 0 else table
 
 
 def render_problems(summary: StoreSummary) -> RenderableType:
     """Problems by code, with what each means and what to do about it."""
     if not summary.problems.height:
         return Text("No problems.", "green")
-    table = _table("problem", "severity", "#calls", "#count", "what it means, and what to do")
+    table = _table("problem", "severity", "#calls", "#count", "meaning and remedy")
     for row in summary.problems.iter_rows(named=True):
         style = SEVERITY_STYLES.get(row["severity"], "default")
         meaning = Text(row["meaning"] or plain(row["example"] or ""))
@@ -64,29 +64,6 @@ def render_problems(summary: StoreSummary) -> RenderableType:
             meaning,
         )
     return table
-
-
-def render_words(view: CallView, *, limit: int = 200) -> RenderableType:
-    """Every word of the call: when it is said, the frame and pieces it was given, and pieces that found no place."""
-    table = _table("#start", "#end", "speaker", "word", "#frame", "pieces")
-    words = words_of(view)
-    for word in words[:limit]:
-        pieces = Text() if word.is_agent else Text("not the agent's", QUIET)
-        for index, piece in enumerate(word.pieces if word.is_agent else ()):
-            pieces.append("" if index == 0 else " ")
-            pieces.append(piece, "" if index < word.placed else "red strike")
-        speaker = Text("agent", "cyan") if word.is_agent else Text(word.speaker, "yellow")
-        frame = str(word.frame) if word.frame >= 0 else "–"
-        table.add_row(
-            f"{word.start_us / US_PER_S:.2f}",
-            f"{word.end_us / US_PER_S:.2f}",
-            speaker,
-            Text(word.text),
-            frame,
-            pieces,
-        )
-    hidden = len(words) - limit
-    return Group(table, Text(f"and {hidden:,} more words", QUIET)) if hidden > 0 else table
 
 
 def percent(fraction: float | None) -> str:
@@ -108,11 +85,14 @@ def summary_facts(summary: StoreSummary) -> list[tuple[str, str]]:
         ("calls", f"{summary.calls:,}" + (f", {summary.refused:,} refused" if summary.refused else "")),
         ("audio", f"{summary.hours:,.3f} h in {summary.frames:,} frames"),
         ("families", f"{summary.families:,}"),
-        ("recordings", f"{summary.recordings:,} with {summary.tokens:,} tokens"),
+        ("recordings", f"{summary.recordings:,} with {counted(summary.tokens, 'token')}"),
         ("prefixes", f"{summary.prefixes:,}"),
         ("text stream", f"{percent(summary.pad_fraction)} PAD and EPAD"),
         ("words", f"{summary.words:,}"),
-        ("dropped", f"{summary.words_dropped:,} words, and {summary.pieces_dropped:,} pieces of others"),
+        (
+            "dropped",
+            f"{counted(summary.words_dropped, 'word')}, {counted(summary.pieces_dropped, 'piece')} of others",
+        ),
     ]
     if summary.bytes_by_part:
         parts = ", ".join(f"{name} {byte_count(size)}" for name, size in summary.bytes_by_part.items())
@@ -143,12 +123,12 @@ def _splits(summary: StoreSummary) -> Table:
 
 
 def _cell(text: str | None, style: str = "") -> Text:
-    """Text of the user's own: never read as markup."""
+    """The user's own text: never read as markup."""
     return Text("–", QUIET) if text is None else Text(plain(text), style)
 
 
 def _table(*columns: str) -> Table:
-    """A table without side borders; names with # are numbers, to the right."""
+    """A table without side borders; columns named with # hold numbers, aligned right."""
     table = Table(
         box=box.SIMPLE_HEAD, header_style=QUIET, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0)
     )

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from inkplex_data.clock import FRAME_RATE_HZ, FRAME_US
 from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PREFIX
+from inkplex_data.plural import counted
 from inkplex_data.report.view import MODALITIES, CallView, Memory, Side
 from inkplex_data.report.word_table import plain
 
@@ -26,22 +27,22 @@ KIND_STYLES = {
     "setup": "default", "user": "yellow", "thinking": "blue", "tool_call": "magenta",
     "reply": "cyan", "tool_result": "green", "other": QUIET,
 }  # fmt: skip
-ROLE_GLYPHS = {TAG_EPAD: "╷", TAG_FIRST: "█", TAG_LATER: "▖", TAG_PREFIX: "▒"}
-ROLE_STYLES = {TAG_EPAD: "default", TAG_FIRST: "bold cyan", TAG_LATER: "cyan", TAG_PREFIX: QUIET}
+TAG_GLYPHS = {TAG_EPAD: "╷", TAG_FIRST: "█", TAG_LATER: "▖", TAG_PREFIX: "▒"}
+TAG_STYLES = {TAG_EPAD: "default", TAG_FIRST: "bold cyan", TAG_LATER: "cyan", TAG_PREFIX: QUIET}
 LABEL = 13
-"""Columns of the lane names at the left."""
+"""Columns for the lane names on the left."""
 RANGE_DB = 36.0
-"""A bar spans this much below the loudest frame of the call."""
+"""Range of a bar, downwards from the loudest frame of the call."""
 WORD_LINES = 3
 LONG_ROWS = 24
-"""Calls that would need more rows than this at one frame a column are drawn with more frames a column."""
+"""A call that would need more rows than this at one frame per column is drawn with more frames per column."""
 
 
 def render_call(view: CallView, width: int = 100, *, frames_per_column: int | None = None) -> RenderableType:
     """Draw `view` in `width` columns, wrapped into rows of equal length.
 
-    One frame is one column, as long as that takes no more than two dozen rows; `frames_per_column` decides
-    otherwise. Raises ValueError for a width in which nothing can be drawn.
+    One column is one frame, unless that takes more than two dozen rows; `frames_per_column` overrides this.
+    Raises ValueError for a width in which nothing can be drawn.
     """
     columns = width - LABEL - 1
     if columns < 20:
@@ -87,7 +88,7 @@ def _prefix(view: CallView, columns: int) -> Iterator[Text]:
         glyph, style = glyphs[what.split()[0]]
         bar.append(glyph * max(1, int(frames * scale)), style)
         caption.append(("" if len(caption) <= LABEL else " + ") + f"{plain(what)} {frames}", QUIET)
-    caption.append(f" = {prefix.frames} frames, without loss", QUIET)
+    caption.append(f" = {prefix.frames} frames, carries no loss", QUIET)
     yield Text()
     yield bar
     yield caption
@@ -143,7 +144,7 @@ def _energy(view: CallView, side: Side, start: int, stop: int, step: int) -> Tex
 
 
 def _words(view: CallView, side: Side, start: int, stop: int, step: int) -> Iterator[Text]:
-    """Words at their onsets, on as many of three lines as it takes; a word that fits on none is cut."""
+    """Words at their onsets, on up to three lines; a word that fits on none of them is cut."""
     words = view.side_words(side).filter(
         (pl.col("start_us") >= start * FRAME_US) & (pl.col("start_us") < stop * FRAME_US)
     )
@@ -164,13 +165,13 @@ def _words(view: CallView, side: Side, start: int, stop: int, step: int) -> Iter
 
 
 def _text_stream(view: CallView, start: int, stop: int, step: int) -> Text:
-    """Of several frames in one column the one that says most is shown: first, later piece, EPAD, PAD."""
+    """Of several frames in a column, the most telling one is shown: first piece, later piece, EPAD, PAD."""
     order = np.zeros(256, np.int64)
     order[[TAG_EPAD, TAG_LATER, TAG_FIRST]] = 1, 2, 3
-    roles = _columns(view.roles[start:stop], step)
-    shown = np.take_along_axis(roles, order[roles].argmax(axis=1)[:, None], axis=1)[:, 0]
-    glyphs = [ROLE_GLYPHS.get(role, "·") for role in shown.tolist()]
-    return _glyphs("text", glyphs, [ROLE_STYLES.get(role, QUIET) for role in shown.tolist()])
+    tags = _columns(view.tags[start:stop], step)
+    shown = np.take_along_axis(tags, order[tags].argmax(axis=1)[:, None], axis=1)[:, 0]
+    glyphs = [TAG_GLYPHS.get(tag, "·") for tag in shown.tolist()]
+    return _glyphs("text", glyphs, [TAG_STYLES.get(tag, QUIET) for tag in shown.tolist()])
 
 
 def _memory(memory: Memory, start: int, stop: int, step: int) -> Iterator[Text]:
@@ -186,7 +187,7 @@ def _memory(memory: Memory, start: int, stop: int, step: int) -> Iterator[Text]:
 
 
 def _count_bar(count: int) -> str:
-    """1, 2, 4 … 128 tokens make one more eighth each."""
+    """Each doubling, 1, 2, 4 … 128 tokens, adds an eighth to the bar."""
     return BARS[min(int(count).bit_length(), 8)]
 
 
@@ -205,21 +206,21 @@ def _legend(view: CallView, step: int, width: int) -> Iterator[Text]:
         (pl.col("speaker") == view.main_speaker) & (pl.col("placed") < pl.col("pieces").list.len())
     ).height
     if lost:
-        parts.append([("   red", LOST), (f" {_plural(lost, 'word')} with pieces not placed", QUIET)])
+        parts.append([("   red", LOST), (f" {counted(lost, 'word')} with pieces not placed", QUIET)])
     yield Text.assemble(*(part for group in parts for part in group))
     if view.memory is not None:
         memory = view.memory
         known = ", ".join(f"{kind} {count}" for kind, count in memory.before.items()) or "none"
-        yield Text("new tokens ▁ 1 ▂ 2 ▃ 4 ▄ 8 ▅ 16 ▆ 32 ▇ 64 █ 128 or more in a column", QUIET)
+        yield Text("new tokens ▁ 1 ▂ 2 ▃ 4 ▄ 8 ▅ 16 ▆ 32 ▇ 64 █ 128 or more per column", QUIET)
         yield Text(f"in memory at 0:00: {known}", QUIET)
-        later = f"; {_plural(memory.later, 'token')} after the call's end" if memory.later else ""
-        yield Text(f"live = tokens in memory at the end of the row, window {view.window:,}{later}", QUIET)
+        later = f"; {counted(memory.later, 'token')} after the call's end" if memory.later else ""
+        yield Text(f"live: tokens in memory at the end of the row, window {view.window:,}{later}", QUIET)
     notes = [] if step == 1 else [f"one column is {step} frames"]
     if any(view.gaps(modality).any() for modality, _ in MODALITIES):
-        notes.append("╳ frames without loss")
+        notes.append("╳ frames that carry no loss")
     missing = [name for name, db in (("agent", view.agent_db), ("caller", view.caller_db)) if db is None]
     if missing:
-        notes.append(f"▬ {' and '.join(missing)} from word times: the audio is not at hand")
+        notes.append(f"▬ {' and '.join(missing)} drawn from word times, as the audio levels are not stored")
     if notes:
         yield Text("; ".join(notes), QUIET)
 
@@ -241,10 +242,6 @@ def _columns(values: NDArray[Any], step: int, *, empty: float = 0) -> NDArray[An
     if missing:
         values = np.concatenate([values, np.full(missing, empty, values.dtype)])
     return values.reshape(-1, step)
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _short(count: int) -> str:

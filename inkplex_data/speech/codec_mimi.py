@@ -106,6 +106,20 @@ class MimiCodec:
         parts = [stream.push(piece) for piece in pieces]  # type: ignore[union-attr]
         return np.concatenate([*parts, stream.finish()])
 
+    def encode_pair(self, pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> Codes:
+        """Codes uint16 [frames, 16] of two waveforms of one length that come in step, each a stream of its own.
+
+        The first eight columns are those of `encode` over the first parts, the others those over the second.
+        """
+        streams = self.stream(), self.stream()
+        parts: tuple[list[Codes], list[Codes]] = ([], [])
+        for pair in pairs:
+            for stream, own, piece in zip(streams, parts, pair, strict=True):
+                own.append(stream.push(piece))
+        for stream, own in zip(streams, parts, strict=True):
+            own.append(stream.finish())
+        return np.concatenate([np.concatenate(own) for own in parts], axis=1)
+
     def decode(self, codes: npt.ArrayLike) -> Samples:
         """Waveform float32 [frames × 1,920] of codes [8, frames]; memory does not grow with the length.
 

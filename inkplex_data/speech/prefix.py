@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.clock import FRAME_RATE_HZ, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.errors import UsageError
 from inkplex_data.grid import AUDIO_CARD, CODEBOOKS, EPAD, PAD, TAG_PREFIX, TEXT_CARD
+from inkplex_data.problems import refusal
 from inkplex_data.speech.codec_identity import CHUNK_SAMPLES
 
 Codes = npt.NDArray[np.uint16]
@@ -94,11 +95,10 @@ def plan_prefix(
             )
     layout = PrefixLayout(voice_frames, tuple(role_pieces))
     if layout.frames >= context_frames:
-        raise CallRefused(
+        raise refusal(
             "prefix-too-long",
             f"the prefix has {layout.frames} frames ({voice_frames} of voice, {len(role_pieces)} of role text, "
             f"{2 * SILENCE_FRAMES} of silence); the model's context has {context_frames}",
-            next_step="shorten the role text or the voice sample; nothing is trimmed by itself",
         )
     return layout
 

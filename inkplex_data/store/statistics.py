@@ -26,7 +26,7 @@ of all calls. `human` is the mean of people where a source gives one (`audio.tur
 
 _PER_MINUTE = 60.0 * US_PER_S / pl.col("duration_us").cast(pl.Float64)
 _PER_CALL: Final[dict[str, tuple[str, pl.Expr, float | None]]] = {
-    "speech of both": (
+    "speech, both sides": (
         "s/min",
         60.0 * (pl.col("agent_speech_ratio") + pl.col("caller_speech_ratio")),
         HUMAN_S_PER_MINUTE["ipu"],
@@ -39,10 +39,10 @@ _PER_CALL: Final[dict[str, tuple[str, pl.Expr, float | None]]] = {
     "caller barge-ins": ("1/min", pl.col("barge_ins") * _PER_MINUTE, None),
     "agent barge-ins": ("1/min", pl.col("agent_barge_ins") * _PER_MINUTE, None),
     "backchannels": ("1/min", pl.col("backchannels") * _PER_MINUTE, None),
-    "agent speech": ("part", pl.col("agent_speech_ratio"), None),
-    "caller speech": ("part", pl.col("caller_speech_ratio"), None),
+    "agent speech": ("share", pl.col("agent_speech_ratio"), None),
+    "caller speech": ("share", pl.col("caller_speech_ratio"), None),
     "agent pace": ("words/min", pl.col("words_per_minute"), None),
-    "text padding": ("part", pl.col("pad_fraction"), HUMAN_PAD_FRACTION),
+    "text padding": ("share", pl.col("pad_fraction"), HUMAN_PAD_FRACTION),
 }
 _SINGLE: Final[dict[str, tuple[str, float | None]]] = {
     "pause length": ("pauses_ms", None),

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator
 import polars as pl
 
 from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.faults import Fault
 from inkplex_data.store.catalog import KIND_OF, Catalog
 from inkplex_data.store.describe import read_description, read_pieces
 from inkplex_data.store.files import Files, open_files
 from inkplex_data.store.format import SHARD_KINDS
 from inkplex_data.store.publish import ShardInfo, read_shard, shard_folder, shard_numbers
 from inkplex_data.store.snapshot import Snapshot, read_snapshot, snapshot_key, snapshot_numbers
-from inkplex_data.store.verify_shard import StoreFault, check_content, check_files, damage
+from inkplex_data.store.verify_shard import check_content, check_files, damage, store_fault
 
-__all__ = ["StoreFault", "verify_store"]
+__all__ = ["verify_store"]
 
 Progress = Callable[[str, int, int], None]
 """Called with the file being read, and the bytes done and to do in all."""
@@ -24,7 +25,7 @@ Progress = Callable[[str, int, int], None]
 REBUILD = "Run the build again; it makes what is missing."
 
 
-def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = None) -> list[StoreFault]:
+def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = None) -> list[Fault]:
     """All faults of a store, an empty list if there is none.
 
     Reads every byte of every published shard: sizes, SHA-256, chunk and page checksums, counts and
@@ -33,7 +34,7 @@ def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = No
     Raises StoreError only where there is no store.
     """
     files = open_files(root)
-    faults: list[StoreFault] = []
+    faults: list[Fault] = []
     try:
         read_description(files)
     except StoreCorruptError as error:
@@ -70,7 +71,7 @@ def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = No
     return list(dict.fromkeys(faults))
 
 
-def _check_folders(files: Files) -> Iterator[StoreFault]:
+def _check_folders(files: Files) -> Iterator[Fault]:
     """Folders that are not shards: left by a build that stopped, or by somebody else."""
     for folder in ("", "snapshots"):
         for name in files.names(folder):
@@ -83,19 +84,19 @@ def _check_folders(files: Files) -> Iterator[StoreFault]:
             if name in numbers:
                 if files.size_bytes(f"{kind}/{name}/shard.json") is None:
                     what = "has no shard.json, so it was never published and is not part of the store"
-                    yield StoreFault("not-published", where, what, f"{REBUILD} Or remove the folder.")
+                    yield store_fault("not-published", where, what, f"{REBUILD} Or remove the folder.")
             elif name.startswith(".tmp-"):
                 yield _leftover(where)
             else:
-                yield StoreFault("unknown-name", where, "is not part of a store", "Move it elsewhere.")
+                yield store_fault("unknown-name", where, "is not part of a store", "Move it elsewhere.")
 
 
-def _leftover(where: str) -> StoreFault:
+def _leftover(where: str) -> Fault:
     what = "is what a build that stopped here was writing"
-    return StoreFault("leftover", where, what, f"{REBUILD} Or remove it.")
+    return store_fault("leftover", where, what, f"{REBUILD} Or remove it.")
 
 
-def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[StoreFault]:
+def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Fault]:
     """Every snapshot lists shards that are there as they were; every shard is in the newest one."""
     digests = {info.key: info.sha256 for info in published}
     listed: set[str] = set()
@@ -106,23 +107,23 @@ def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Store
         try:
             snapshot = read_snapshot(files, number)
         except StoreError as error:
-            yield StoreFault("damaged", error.where or where, error.what, "Restore the file from a copy.")
+            yield store_fault("damaged", error.where or where, error.what, "Restore the file from a copy.")
             readable = False
             continue
         listed |= {ref.key for ref in snapshot.shards}
         for ref in snapshot.shards:
             if ref.key not in digests:
-                yield StoreFault("missing-shard", where, f"lists {ref.key}, which is not published", REBUILD)
+                yield store_fault("missing-shard", where, f"lists {ref.key}, which is not published", REBUILD)
             elif digests[ref.key] != ref.sha256:
                 what = f"lists {ref.key} with another shard.json than the one there"
-                yield StoreFault("changed-shard", where, what, "Restore the shard from a copy.")
+                yield store_fault("changed-shard", where, what, "Restore the shard from a copy.")
     if not numbers:
         what = "has no snapshot: its first build has not finished"
-        yield StoreFault("no-snapshot", files.root, what, REBUILD)
+        yield store_fault("no-snapshot", files.root, what, REBUILD)
         return
     for info in published:
         if readable and info.key not in listed:
-            yield StoreFault(
+            yield store_fault(
                 "unlisted-shard",
                 files.describe(shard_folder(info.kind, info.shard)),
                 "is published and in no snapshot: the build that wrote it has not finished",
@@ -130,7 +131,7 @@ def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Store
             )
 
 
-def _check_relations(files: Files, snapshot: Snapshot) -> Iterator[StoreFault]:
+def _check_relations(files: Files, snapshot: Snapshot) -> Iterator[Fault]:
     """What calls name exists; ids are unique; a family has one split and an audio one family."""
     catalog = Catalog(files, snapshot)
     names = ["call_id", "family", "split", "audio_sha256", "recording_id", "prefix_id", "wrong_memory_of"]
@@ -138,8 +139,8 @@ def _check_relations(files: Files, snapshot: Snapshot) -> Iterator[StoreFault]:
     recordings = catalog.frame("recordings", ["recording_id"])["recording_id"]
     prefixes = catalog.frame("prefixes", ["prefix_id"])["prefix_id"]
 
-    def fault(code: str, what: str) -> StoreFault:
-        return StoreFault(code, files.root, what, "Build the calls concerned again.")
+    def fault(code: str, what: str) -> Fault:
+        return store_fault(code, files.root, what, "Build the calls concerned again.")
 
     for name, ids in (("call", calls["call_id"]), ("recording", recordings), ("prefix", prefixes)):
         for twice in ids.filter(ids.is_duplicated()).unique().sort():
@@ -161,7 +162,7 @@ def _check_relations(files: Files, snapshot: Snapshot) -> Iterator[StoreFault]:
     if snapshot.number:
         for table in KIND_OF:
             if snapshot.of_kind(KIND_OF[table]) and not catalog.indexed(table):
-                yield StoreFault(
+                yield store_fault(
                     "stale-index",
                     files.describe(f"{table}.parquet"),
                     f"does not match snapshot {snapshot.number}",

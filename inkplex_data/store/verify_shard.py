@@ -6,20 +6,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from inkplex_data.errors import StoreCorruptError
+from inkplex_data.faults import Fault
 from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store import frame_streams
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.files import RESTORE, Files
 from inkplex_data.store.format import CALLS, FRAME_CHUNK, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
+from inkplex_data.store.parquet import Schema, TableReader
 from inkplex_data.store.publish import ShardInfo
-from inkplex_data.store.tables import Schema, TableReader
 
 BLOCK_BYTES: Final = 8 * 2**20
 Advance = Callable[[str, int], None]
@@ -32,28 +32,20 @@ TABLES: Final[dict[ShardKind, dict[str, Schema]]] = {
 }
 
 
-@dataclass(frozen=True)
-class StoreFault:
+def store_fault(code: str, where: str, what: str, next_step: str) -> Fault:
     """One thing that is wrong with a store: a stable code, the place, a sentence, and what to do."""
-
-    code: str
-    where: str
-    what: str
-    next_step: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}\n  → {self.next_step}"
+    return Fault(what, where=where, code=code, next_step=next_step)
 
 
-def damage(error: StoreCorruptError, *, code: str = "damaged") -> StoreFault:
+def damage(error: StoreCorruptError, *, code: str = "damaged") -> Fault:
     """The fault that an error of the readers reports."""
-    return StoreFault(code, error.where or "", error.what, error.next_step or RESTORE)
+    return store_fault(code, error.where or "", error.what, error.next_step or RESTORE)
 
 
-def check_files(files: Files, info: ShardInfo, advance: Advance) -> Iterator[StoreFault]:
+def check_files(files: Files, info: ShardInfo, advance: Advance) -> Iterator[Fault]:
     """Every file that `shard.json` lists is there with its size and SHA-256, and no other is."""
     for name in sorted(set(files.tree(info.key)) - {"shard.json"} - info.files.keys()):
-        yield StoreFault(
+        yield store_fault(
             "unlisted-file",
             files.describe(f"{info.key}/{name}"),
             "this file is not listed in shard.json",
@@ -64,16 +56,16 @@ def check_files(files: Files, info: ShardInfo, advance: Advance) -> Iterator[Sto
         where = files.describe(key)
         size = files.size_bytes(key)
         if size is None:
-            yield StoreFault("missing-file", where, "this file of the shard is missing", RESTORE)
+            yield store_fault("missing-file", where, "this file of the shard is missing", RESTORE)
             continue
         if size != digest.size_bytes:
             what = f"has {size:,} bytes, and {digest.size_bytes:,} were published"
-            yield StoreFault("wrong-size", where, what, RESTORE)
+            yield store_fault("wrong-size", where, what, RESTORE)
         elif _sha256(files, key, advance) != digest.sha256:
-            yield StoreFault("wrong-digest", where, "its bytes changed after they were published", RESTORE)
+            yield store_fault("wrong-digest", where, "its bytes changed after they were published", RESTORE)
 
 
-def check_content(files: Files, info: ShardInfo) -> Iterator[StoreFault]:
+def check_content(files: Files, info: ShardInfo) -> Iterator[Fault]:
     """Chunk and page checksums, and lengths of tables and arrays against `shard.json` and each other."""
     sound: set[str] = set()
     for name, schema in TABLES[info.kind].items():
@@ -89,7 +81,7 @@ def check_content(files: Files, info: ShardInfo) -> Iterator[StoreFault]:
         wrong = [column for column, dtype in schema.items() if reader.schema.get(column) != dtype]
         if wrong:
             what = f"its columns {', '.join(wrong)} are missing or of another type"
-            yield StoreFault("wrong-columns", reader.where, what, RESTORE)
+            yield store_fault("wrong-columns", reader.where, what, RESTORE)
         else:
             sound.add(name)
     yield from _check_arrays(files, info)
@@ -100,7 +92,7 @@ def check_content(files: Files, info: ShardInfo) -> Iterator[StoreFault]:
             yield from _check_versions(files, info, index)
 
 
-def _check_arrays(files: Files, info: ShardInfo) -> Iterator[StoreFault]:
+def _check_arrays(files: Files, info: ShardInfo) -> Iterator[Fault]:
     if info.kind == "recordings":
         if info.counts.get("state_width"):
             try:
@@ -128,7 +120,7 @@ def _check_arrays(files: Files, info: ShardInfo) -> Iterator[StoreFault]:
                 yield damage(error)
 
 
-def _check_offsets(files: Files, info: ShardInfo, table: pl.DataFrame) -> Iterator[StoreFault]:
+def _check_offsets(files: Files, info: ShardInfo, table: pl.DataFrame) -> Iterator[Fault]:
     """Rows of calls, recordings or prefixes follow each other without a gap and fill what they point into."""
     pointers = {
         "calls": [("frame_offset", "frames"), ("word_offset", "words"), ("version_offset", "versions")],
@@ -139,17 +131,17 @@ def _check_offsets(files: Files, info: ShardInfo, table: pl.DataFrame) -> Iterat
     for offset, count in pointers:
         ends = table[count].cast(pl.Int64).cum_sum()
         if not (table[offset] == ends - table[count]).all() or (ends.last() or 0) != info.counts.get(count):
-            yield StoreFault(
+            yield store_fault(
                 "wrong-offsets",
                 where,
                 f"{offset} and {count} of its rows do not cover the {info.counts.get(count)} {count} of the shard",
                 RESTORE,
             )
     if not (table["shard"] == info.shard).all():
-        yield StoreFault("wrong-offsets", where, "its rows belong to another shard", RESTORE)
+        yield store_fault("wrong-offsets", where, "its rows belong to another shard", RESTORE)
 
 
-def _check_versions(files: Files, info: ShardInfo, calls: pl.DataFrame) -> Iterator[StoreFault]:
+def _check_versions(files: Files, info: ShardInfo, calls: pl.DataFrame) -> Iterator[Fault]:
     """Versions lie on their call's frames."""
     frames = calls.select("call_ix", "call_id", "frames")
     reader = TableReader(files, f"{info.key}/versions.parquet")
@@ -160,7 +152,7 @@ def _check_versions(files: Files, info: ShardInfo, calls: pl.DataFrame) -> Itera
         outside = joined.filter(~inside.fill_null(False))
         if outside.height:
             first = outside.row(0, named=True)
-            yield StoreFault(
+            yield store_fault(
                 "wrong-versions",
                 reader.where,
                 f"{outside.height:,} versions are outside their call's frames, the first "
@@ -169,8 +161,8 @@ def _check_versions(files: Files, info: ShardInfo, calls: pl.DataFrame) -> Itera
             )
 
 
-def _mismatch(where: str, found: str, info: ShardInfo, count: str) -> StoreFault:
-    return StoreFault(
+def _mismatch(where: str, found: str, info: ShardInfo, count: str) -> Fault:
+    return store_fault(
         "wrong-count", where, f"{found}, and shard.json says {info.counts.get(count)} {count}", RESTORE
     )
 

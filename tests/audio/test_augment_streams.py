@@ -44,7 +44,7 @@ def changed(plan: AugmentPlan, *, chunk: int = 48_000, folder: Path | None = Non
         plan,
         samples=SAMPLES,
         rms=rms(caller),
-        agent=lambda: pieces(agent),
+        agent=pieces(agent),
         noise_folder=folder,
     )
     return np.concatenate(list(out))
@@ -149,7 +149,7 @@ def test_without_changes_the_very_same_chunks_pass() -> None:
     chunks = [voice(1, 500), voice(2, 48_000)]
     none = AugmentPlan(text_delay_us=100_000, text_mask=0.3)
     assert all(a is b for a, b in zip(change_agent(chunks, none), chunks, strict=True))
-    caller = change_caller(chunks, none, samples=48_500, rms=0.1, agent=lambda: [])
+    caller = change_caller(chunks, none, samples=48_500, rms=0.1)
     assert all(a is b for a, b in zip(caller, chunks, strict=True))
 
 
@@ -164,7 +164,7 @@ def test_the_agent_is_cut_with_a_short_fade() -> None:
 
 def test_a_silent_caller_gets_no_noise() -> None:
     plan = AugmentPlan(noise=NoisePlan(0.0, "white", None, 0.0, 1))
-    out = change_caller([np.zeros(500, np.float32)], plan, samples=500, rms=0.0, agent=lambda: [])
+    out = change_caller([np.zeros(500, np.float32)], plan, samples=500, rms=0.0)
     assert not np.concatenate(list(out)).any()
 
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inkplex_data.audio.call_audio import CallAudio, ChannelRef, resolve_channels
+from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_channel, resolve_channels
+from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.audio.files.headerless import RawFormat
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import resampled_samples
@@ -23,11 +24,16 @@ from inkplex_data.problems import ProblemLog
 from tests.audio.made import Array, noise, refused_code, save, save_matroska
 
 
-def whole(call: CallAudio, role: str, chunk_samples: int = 48_000, **options: int) -> Array:
-    chunks = list(call.stream(role, chunk_samples, **options))  # type: ignore[arg-type]
+def whole(call: CallAudio, side: str, chunk_samples: int = 48_000, **options: int) -> Array:
+    """One voice; what comes in step with the other one is the same."""
+    pairs = list(call.streams(chunk_samples, **options))  # type: ignore[arg-type]
+    chunks = list(call.stream(side, chunk_samples, **options))  # type: ignore[arg-type]
     assert all(chunk.dtype == np.float32 and len(chunk) == chunk_samples for chunk in chunks[:-1])
     assert 0 < len(chunks[-1]) <= chunk_samples
-    return np.concatenate(chunks)
+    assert all(len(agent) == len(caller) for agent, caller in pairs)
+    alone = np.concatenate(chunks)
+    assert np.array_equal(np.concatenate([pair[side == "caller"] for pair in pairs]), alone)
+    return alone
 
 
 # --- channels -----------------------------------------------------------------------------------------
@@ -35,7 +41,8 @@ def whole(call: CallAudio, role: str, chunk_samples: int = 48_000, **options: in
 
 def test_left_is_the_agent_and_right_the_caller(tmp_path: Path) -> None:
     path = save(tmp_path / "a.wav", noise(4_000))
-    assert resolve_channels(path) == CallAudio(ChannelRef(path, 0), ChannelRef(path, 1))
+    source = open_audio(path)
+    assert resolve_channels(path) == CallAudio(ChannelRef(source, 0), ChannelRef(source, 1))
     assert resolve_channels(str(path)) == resolve_channels(path)
 
 
@@ -80,6 +87,15 @@ def test_a_call_that_names_no_caller_is_a_wrong_call(tmp_path: Path) -> None:
             resolve_channels(audio, spec)
 
 
+def test_one_channel_of_a_file(tmp_path: Path) -> None:
+    samples = noise(4_000, 3)
+    path = save(tmp_path / "a.wav", samples, 24_000)
+    channel = open_channel(path, 2)
+    assert channel.path == path and np.array_equal(np.concatenate(list(channel.blocks())), samples[2])
+    for index in (-1, 3):
+        assert refused_code(lambda: open_channel(path, index)) == "audio-channels"  # noqa: B023
+
+
 def test_one_mono_file_for_both_sides_is_mono(tmp_path: Path) -> None:
     path = save(tmp_path / "a.wav", noise(4_000, 1))
     assert refused_code(lambda: resolve_channels({"agent": path, "caller": path})) == "audio-mono"
@@ -102,8 +118,8 @@ def test_real_calls_stream_as_resampling_the_whole_would(real_data: Path, name: 
     samples, rate = soundfile.read(path, dtype="float32")
     call = resolve_channels(path)
     scan = call.scan(ProblemLog("call"))
-    for role, channel in (("agent", 0), ("caller", 1)):
-        streamed = whole(call, role, samples=scan.samples)
+    for side, channel in (("agent", 0), ("caller", 1)):
+        streamed = whole(call, side, samples=scan.samples)
         assert len(streamed) == scan.samples
         assert np.abs(streamed - resample(samples[:, channel], rate)).max() < 1e-6
 
@@ -142,12 +158,12 @@ def test_the_shorter_voice_is_padded_to_the_longer(
     folder = tmp_path_factory.mktemp("call")
     voices = {"agent": noise(agent, 1), "caller": noise(caller, 1, seed=1)}
     call = resolve_channels(
-        {role: save(folder / f"{role}.wav", voice, 24_000) for role, voice in voices.items()}
+        {side: save(folder / f"{side}.wav", voice, 24_000) for side, voice in voices.items()}
     )
     scan = call.scan(ProblemLog("call"))
-    for role, voice in voices.items():
+    for side, voice in voices.items():
         for options in ({}, {"samples": scan.samples}):
-            streamed = whole(call, role, chunk, **options)
+            streamed = whole(call, side, chunk, **options)
             assert len(streamed) == scan.samples == max(agent, caller)
             assert np.array_equal(streamed[: voice.shape[1]], voice[0])
             assert not streamed[voice.shape[1] :].any()
@@ -171,7 +187,7 @@ def test_streams_of_nobody_and_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'host'"):
         call.stream("host")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="0 samples"):
-        call.stream("agent", 0)
+        call.streams(0)
 
 
 def test_calls_travel_to_other_processes(tmp_path: Path) -> None:
@@ -188,7 +204,8 @@ def test_memory_is_flat(tmp_path: Path) -> None:
         call = resolve_channels(path)
         tracemalloc.start()
         scan = call.scan(ProblemLog("call"))
-        assert sum(map(len, call.stream("agent", samples=scan.samples))) == minutes * 60 * 24_000
+        pairs = call.streams(samples=scan.samples)
+        assert sum(len(agent) for agent, _ in pairs) == minutes * 60 * 24_000
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return peak

@@ -57,7 +57,7 @@ def test_real_stereo_calls_are_sound(real_data: Path, name: str, samples: int, r
 
 def test_the_real_call_in_two_files(real_data: Path) -> None:
     calls = real_data / "calls"
-    call = resolve_channels({role: calls / f"Auto_Repairs_40_UTC_{role}.wav" for role in ("agent", "caller")})
+    call = resolve_channels({side: calls / f"Auto_Repairs_40_UTC_{side}.wav" for side in ("agent", "caller")})
     log = ProblemLog("call")
     scan = call.scan(log)
     assert codes(log) == ["audio-band-limited"] * 2
@@ -360,9 +360,11 @@ def test_each_file_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(AudioSource, "blocks", counting)
     scanned(save(tmp_path / "a.wav", noise(600_000), RATE))
     assert opened == [tmp_path / "a.wav"]
-    paths = two_files(tmp_path, noise(16_000, 1), noise(16_000, 1, seed=1))
-    resolve_channels(paths).scan(ProblemLog("call"))
-    assert opened[1:] == [paths["agent"], paths["caller"]]
+    for caller_rate in (RATE, 44_100):
+        paths = two_files(tmp_path, noise(16_000, 1), noise(48_000, 1, seed=1), RATE, caller_rate)
+        opened.clear()
+        resolve_channels(paths).scan(ProblemLog("call"))
+        assert opened == [paths["agent"], paths["caller"]]
 
 
 def test_frames_follow_the_clock(tmp_path: Path) -> None:

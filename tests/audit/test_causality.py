@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from inkplex_data.audit.causality import Evidence, audit_evidence, audit_versions
+from inkplex_data.audit.causality import DatedTokens, audit_evidence, audit_versions
 from inkplex_data.errors import CausalityError
 from inkplex_data.memory.versions import SessionClock, build_versions
 from tests.memory.sessions import Session, sessions
@@ -128,8 +128,8 @@ def test_stored_row_and_rank_are_checked() -> None:
 
 
 def test_evidence_is_not_before_its_availability() -> None:
-    audit_evidence(TOKENS, [Evidence("update 1", 1, 3, 160_000), Evidence("empty", 3, 3, 10**9)])
+    audit_evidence(TOKENS, [DatedTokens("update 1", 1, 3, 160_000), DatedTokens("empty", 3, 3, 10**9)])
     with pytest.raises(CausalityError, match=r"update 2: token row 1 arrives at 160000 µs.*160001 µs"):
-        audit_evidence(TOKENS, [Evidence("update 2", 1, 3, 160_001)], call_id="c")
+        audit_evidence(TOKENS, [DatedTokens("update 2", 1, 3, 160_001)], call_id="c")
     with pytest.raises(CausalityError, match="rows 1 to 4 of a recording of 3"):
-        audit_evidence(TOKENS, [Evidence("update 3", 1, 4, 0)])
+        audit_evidence(TOKENS, [DatedTokens("update 3", 1, 4, 0)])

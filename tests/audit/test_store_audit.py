@@ -185,7 +185,7 @@ def test_tampered_versions_fail(tampered: Path, name: str) -> None:
     result = audit(tampered)
     assert result.violations
     for violation in result.violations:
-        assert re.search(rf"step \d+.*({message})|{message}", violation.message), violation
+        assert re.search(rf"step \d+.*({message})|{message}", violation.rule), violation
 
 
 ARRIVAL = pl.col("arrival_us")
@@ -217,7 +217,7 @@ TOKENS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
 def test_tampered_tokens_fail(tampered: Path, name: str) -> None:
     change, message = TOKENS[name]
     rewrite(tampered, "tokens", change)
-    found = [violation.message for violation in audit(tampered).violations]
+    found = [violation.rule for violation in audit(tampered).violations]
     assert any(message in text for text in found), found
 
 
@@ -225,8 +225,8 @@ def test_a_clock_that_is_off_by_a_frame_fails(tampered: Path) -> None:
     late = pl.col("recording_starts_at_us") - 80_000
     rewrite(tampered, "calls", lambda table: table.with_columns(recording_starts_at_us=late))
     found = audit(tampered).violations
-    assert {violation.item for violation in found} >= {"call-0", "late"}
-    assert "step" in found[0].message
+    assert {violation.where for violation in found} >= {"call-0", "late"}
+    assert "step" in found[0].rule
 
 
 def test_one_violation_does_not_stop_the_others(tampered: Path) -> None:
@@ -238,7 +238,7 @@ def test_one_violation_does_not_stop_the_others(tampered: Path) -> None:
         lambda table: table.with_columns(pl.col("age") + pl.col("call_ix").is_in(wrong).cast(pl.UInt8)),
     )
     result = audit(tampered)
-    assert [violation.item for violation in result.violations] == ["call-2", "paid"]
+    assert [violation.where for violation in result.violations] == ["call-2", "paid"]
     assert result.calls == CALLS
     assert "2 calls or recordings with violations" in result.text()
 
@@ -285,7 +285,7 @@ SIDECARS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "another clock": (
         lambda d: d["private_updates"]["mapping"].update(recording_starts_at_s=0.5),
-        "starts the recording at 0.5 s",
+        "starts at 0.5 s according to its sidecar",
     ),
     "no sidecar": (lambda d: d.clear(), "cannot be read"),
 }
@@ -296,9 +296,9 @@ def test_tampered_sidecars_fail(tampered: Path, name: str) -> None:
     change, message = SIDECARS[name]
     rewrite(tampered, "calls", sidecar(change))
     found = audit(tampered).violations
-    assert {violation.item for violation in found} == {"late", "paid"}
+    assert {violation.where for violation in found} == {"late", "paid"}
     for violation in found:
-        assert re.search(message, violation.message), violation
+        assert re.search(message, violation.rule), violation
 
 
 @pytest.mark.parametrize(
@@ -313,8 +313,8 @@ def test_a_partner_that_is_none_fails(tampered: Path, partner: str, message: str
     own = pl.col("call_id") == "late"
     rewrite(tampered, "calls", where(own, wrong_memory_of=pl.lit(partner)))
     found = audit(tampered).violations
-    assert [violation.item for violation in found] == ["late"]
-    assert message in found[0].message
+    assert [violation.where for violation in found] == ["late"]
+    assert message in found[0].rule
 
 
 def test_twins_that_differ_before_their_fork_fail(tampered: Path) -> None:
@@ -334,10 +334,10 @@ def test_twins_that_differ_before_their_fork_fail(tampered: Path) -> None:
     paid = next(ix for ix, name in indices.items() if name == "paid-0000")
     rewrite(tampered, "tokens", change)
     assert count >= 2
-    messages = {violation.item: violation.message for violation in audit(tampered).violations}
+    messages = {violation.where: violation.rule for violation in audit(tampered).violations}
     assert "differ before it" in messages["paid-0000"]
-    assert "late-0000 has call 0 position" in messages["paid-0000"]
-    assert "is not seen alike by 'late'" in messages["paid"]
+    assert "late-0000 has request 0 position" in messages["paid-0000"]
+    assert "is seen differently by 'late'" in messages["paid"]
 
 
 def test_a_twin_with_the_tokens_of_the_other_branch_fails(tampered: Path) -> None:
@@ -362,7 +362,7 @@ def test_a_twin_with_the_tokens_of_the_other_branch_fails(tampered: Path) -> Non
 
     assert late["tokens"] == paid["tokens"]
     rewrite(tampered, "tokens", change)
-    messages = {violation.item: violation.message for violation in audit(tampered).violations}
+    messages = {violation.where: violation.rule for violation in audit(tampered).violations}
     assert "has all the tokens of 'late-0000' after their fork" in messages["paid-0000"]
 
 
@@ -372,7 +372,7 @@ def test_a_lost_recording_is_named(tampered: Path) -> None:
         path.unlink()
     publish_snapshot(tampered)
     rebuild_index(tampered)
-    found = {violation.item: violation.message for violation in audit(tampered).violations}
+    found = {violation.where: violation.rule for violation in audit(tampered).violations}
     assert found["call-0"] == "its recording 'abcd_sample-3592' is not in the store"
     assert "plain" not in found
 

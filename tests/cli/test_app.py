@@ -109,7 +109,9 @@ def test_every_verb_has_help() -> None:
     from typer.main import get_command
 
     def walk(command: object, path: str) -> None:
-        assert getattr(command, "help", None), path
+        told = getattr(command, "help", None)
+        assert told, path
+        assert all("\n" not in part for part in told.split("\n\n")), f"{path}: broken where its source is"
         for name, child in getattr(command, "commands", {}).items():
             walk(child, f"{path} {name}")
 

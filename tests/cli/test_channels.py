@@ -17,7 +17,7 @@ from inkplex_data.corpus.entry import ChannelSpec
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused
-from inkplex_data.pipeline.calls.prepare import CallFiles, prepare_call
+from inkplex_data.pipeline.calls.prepare import CallInput, prepare_call
 from inkplex_data.pipeline.stage import Build
 from inkplex_data.store.reader import open_store
 from tests.conftest import ROOT
@@ -64,7 +64,7 @@ def test_channels_tells_sides_reasons_and_failures(corpus: Path) -> None:
     assert rows["as-is"]["bleed"] == {"agent_voice": None, "caller_voice": None}
     assert rows["silent-about-it"]["code"] == "agent-undecided"
     text = run("channels", corpus).output
-    assert "turned: agent right, by guess 0.99" in text and "how can I help" in text
+    assert "turned: agent right (guess 0.99" in text and "how can I help" in text
     assert "silent-about-it: [agent-undecided]" in text
     by_rule = run("channels", corpus, "--agent", "right", "--json")
     assert by_rule.exit_code == 0
@@ -84,8 +84,8 @@ def test_channels_shows_bleed(tmp_path: Path, real_data: Path) -> None:
     (tmp_path / "manifest.jsonl").write_text(json.dumps(line) + "\n")
     result = run("channels", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "real: agent in agent.wav, by corpus" in result.output
-    told = re.search(r"the agent voice on the other channel: -(\d+\.\d) dB after 20\.0 ms", result.output)
+    assert "real: agent in agent.wav (corpus)" in result.output
+    told = re.search(r"agent's voice on the other channel: -(\d+\.\d) dB after 20\.0 ms", result.output)
     assert told is not None and float(told[1]) == pytest.approx(21.9, abs=0.5)
 
 
@@ -111,17 +111,17 @@ def test_a_recipe_names_channels_once(corpus: Path, tmp_path: Path) -> None:
     entries = {entry.call_id: entry for entry in read_corpus(corpus).entries}
     right = load_recipe(None, {"audio.agent": "right"})
     for entry, channels in ((entries["turned"], (1, 0)), (swapped(entries["turned"]), (0, 1))):
-        ready = prepare_call(CallFiles.of(entry), Build(right, tmp_path, tmp_path))
+        ready = prepare_call(CallInput.of(entry), Build(right, tmp_path, tmp_path))
         assert ready.entry.channels == ChannelSpec(*channels) and not ready.notes
     auto = load_recipe(None, {"audio.agent": "auto"})
     first, again = (
-        prepare_call(CallFiles.of(entries["turned"]), Build(auto, tmp_path, tmp_path)) for _ in range(2)
+        prepare_call(CallInput.of(entries["turned"]), Build(auto, tmp_path, tmp_path)) for _ in range(2)
     )
     assert first == again and first.entry.channels == ChannelSpec(1, 0)
     assert [note.code for note in first.notes] == ["agent-guessed"]
     with pytest.raises(CallRefused, match="confidence"):
         unsure = {"audio.agent": "auto", "words.agent": "nobody", "audio.agent_confidence": 0.9999}
-        prepare_call(CallFiles.of(entries["as-is"]), Build(load_recipe(None, unsure), tmp_path, tmp_path))
+        prepare_call(CallInput.of(entries["as-is"]), Build(load_recipe(None, unsure), tmp_path, tmp_path))
 
 
 def test_a_side_that_does_not_exist_is_a_usage_error(

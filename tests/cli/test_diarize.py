@@ -116,7 +116,7 @@ def test_one_failure_of_several_is_named(talk: Path, capsys: pytest.CaptureFixtu
     assert ended.value.code == 2 and "no such file or folder" in capsys.readouterr().err
 
 
-def test_recordings_take_the_turns_of_their_names(talk: Path) -> None:
+def test_files_take_the_turns_of_their_names(talk: Path) -> None:
     """From one file of several recordings, as evaluation campaigns give them, or from a folder."""
     folder, out = talk.parent / "calls", talk.parent / "out"
     folder.mkdir()
@@ -137,7 +137,7 @@ def test_recordings_take_the_turns_of_their_names(talk: Path) -> None:
     assert read_rttm(talk.parent / "one" / "b.rttm") == turns["b"]
 
 
-def test_a_folder_keeps_its_names_and_no_recording_is_replaced(
+def test_a_folder_keeps_its_names_and_no_audio_is_replaced(
     talk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = talk.parent / "calls"
@@ -156,7 +156,7 @@ def test_a_folder_keeps_its_names_and_no_recording_is_replaced(
     assert (talk.parent / "out" / "a.wav").is_file()
     before = talk.read_bytes()
     for arguments, told in (
-        ((talk, "-o", talk.parent), "would replace the recording"),
+        ((talk, "-o", talk.parent), "would replace the audio"),
         ((folder / "a.wav", talk.parent / "out" / "a.wav", "-o", talk.parent / "new"), "both be written"),
         ((folder / "may", "-o", talk.parent / "new"), "no audio file"),
     ):

@@ -188,7 +188,7 @@ BAD_LINES: list[tuple[Any, str, str]] = [
     ({"id": "x", "path": "/etc/hostname"}, "path-outside-corpus", "lies outside"),
     ({"id": "x", "path": "link.wav"}, "path-outside-corpus", "it leads to"),
     ({"id": "x", "path": "loop.wav"}, "file-missing", ""),
-    ({"id": "good", "path": "a.wav"}, "duplicate-id", "is the id of calls.jsonl:1 already"),
+    ({"id": "good", "path": "a.wav"}, "duplicate-id", "is already the id of calls.jsonl:1"),
     ({"id": "x", "path": "a.wav", "sidecar": "broken.json"}, "sidecar-invalid", "/identity is missing"),
     ({"id": "x", "path": "a.wav", "sidecar": "clip.json", "family": "g"}, "sidecar-contradicts", "/family"),
 ]
@@ -284,9 +284,9 @@ def test_the_sidecar_fills_in_what_the_line_leaves_out(tmp_path: Path) -> None:
     [
         (b"", "holds no calls"),
         (b"\n\n", "holds no calls"),
-        (b"RIFF\x00\x00\xff\xfeWAVE", "is no JSONL"),
-        (b'[\n  {"path": "a.wav"}\n]\n', "is no JSONL"),
-        (b'"a.wav"\n3\n', "is no JSONL"),
+        (b"RIFF\x00\x00\xff\xfeWAVE", "is not JSONL"),
+        (b'[\n  {"path": "a.wav"}\n]\n', "is not JSONL"),
+        (b'"a.wav"\n3\n', "is not JSONL"),
     ],
 )
 def test_a_file_that_is_no_corpus_at_all(tmp_path: Path, data: bytes, words: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from inkplex_data.corpus.faults import Breach, json_pointer
 from inkplex_data.corpus.models import ManifestEntry
 from inkplex_data.corpus.schemas import DIALECT, export_schemas, schema_text, schemas
+from inkplex_data.faults import Fault, json_pointer
 from tests.conftest import ROOT
 
 NAMES = ["manifest", "alignment", "sidecar", "recording", "splits", "store"]
@@ -65,7 +65,7 @@ def test_schemas_judge_documents(name: str, document: Any, good: bool) -> None:
 
 def test_pointers_are_escaped() -> None:
     assert json_pointer(["a/b", 0, "c~d"]) == "/a~1b/0/c~0d"
-    assert str(Breach("/a", "5", "is wrong")) == "/a is wrong (got 5)"
+    assert str(Fault("is wrong", "5", "/a")) == "/a is wrong (got 5)"
 
 
 def test_models_do_not_coerce() -> None:

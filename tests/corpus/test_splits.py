@@ -15,7 +15,6 @@ from inkplex_data.corpus.splits import (
     assign_splits,
     given_splits,
     linked_families,
-    moved_families,
     read_splits,
 )
 from inkplex_data.errors import ConfigError, UsageError
@@ -51,7 +50,6 @@ def test_adding_families_moves_none(
 def test_given_splits_count_and_frozen_ones_win() -> None:
     frozen, given_ = {"a": "test"}, {"a": "train", "b": "validation"}
     assert assign_splits(["a", "b"], frozen, given=given_) == {"a": "test", "b": "validation"}
-    assert moved_families(frozen, given_) == {"a": ("test", "train")}
 
 
 @given(NAMES.filter(lambda names: len(names) > 1), st.integers(0, 9))

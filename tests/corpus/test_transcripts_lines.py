@@ -153,7 +153,7 @@ def test_a_text_grid_of_endless_size_is_refused(tmp_path: Path) -> None:
 
 def test_hours_beyond_all_counting_are_no_time(tmp_path: Path) -> None:
     text = f"1\n{'9' * 5000}:00:00,000 --> 00:00:01,000\nhello\n"
-    with pytest.raises(CallRefused, match="no known format"):
+    with pytest.raises(CallRefused, match="no known transcript format"):
         read_transcript(written(tmp_path, text, "call.srt"))
 
 

@@ -54,7 +54,7 @@ def test_what_is_nothing_we_know_is_said(tmp_path: Path) -> None:
 
 def faults(path: Path, kind: str | None = None) -> list[tuple[int | None, str, str]]:
     found = validate_path(path, kind)
-    assert all(Path(fault.file).is_relative_to(path if path.is_dir() else path.parent) for fault in found)
+    assert all(Path(fault.where).is_relative_to(path if path.is_dir() else path.parent) for fault in found)
     assert all(fault.rule for fault in found)
     return [(fault.line, fault.pointer, fault.value) for fault in found]
 
@@ -152,7 +152,7 @@ def test_a_folder_is_checked_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"alignments": [["a", [1, 1], "S"]]}')
     (tmp_path / "a.sidecar.json").write_text(json.dumps(SIDECAR | {"audio": {"samples": -1}}))
     (tmp_path / "unrelated.json").write_text("[]")
-    assert [(Path(fault.file).name, fault.pointer) for fault in validate_path(tmp_path)] == [
+    assert [(Path(fault.where).name, fault.pointer) for fault in validate_path(tmp_path)] == [
         ("a.json", "/alignments/0/1"),
         ("a.sidecar.json", "/audio/samples"),
     ]

@@ -16,10 +16,10 @@ import polars as pl
 import pytest
 import soundfile
 
-from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, onset_frame, seconds_to_us
+from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, seconds_to_us
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.recordings.recording import read_recording
-from inkplex_data.corpus.sidecars.sidecar import availability_breaches, frame_mask, read_sidecar
+from inkplex_data.corpus.sidecars.sidecar import availability_faults, frame_mask, read_sidecar
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.grid import MASK_ALL, MASK_CALLER, MASK_TEXT
 from inkplex_data.memory.ownership import token_table
@@ -77,7 +77,7 @@ def test_every_file_is_valid(inventory: str) -> None:
 def test_parts_of_a_call_are_valid(entry: dict[str, Any]) -> None:
     for part in ("words", "sidecar", "recording"):
         assert validate_path(CORPUS / entry[part]) == []
-    assert availability_breaches(read_sidecar(CORPUS / entry["sidecar"])) == []
+    assert availability_faults(read_sidecar(CORPUS / entry["sidecar"])) == []
 
 
 @ENTRIES
@@ -117,7 +117,7 @@ def test_the_set_shows_what_calls_are_like() -> None:
         )
         silence = max(b[0] - a[1] for a, b in pairwise(spoken))
         longest_silence_us = max(longest_silence_us, silence)
-        crossing += sum(onset_frame(start) != onset_frame(end - 1) for start, end, _ in spoken)
+        crossing += sum(start // FRAME_US != (end - 1) // FRAME_US for start, end, _ in spoken)
         targets = read_sidecar(CORPUS / "calls" / f"{call_id}.sidecar.json").targets
         assert targets is not None
         interrupted += [item for item in targets.items if item.status == "interrupted"]
@@ -152,7 +152,7 @@ def test_nothing_is_said_before_its_evidence_could_be_seen(entry: dict[str, Any]
         start_us = seconds_to_us(claim.start_s)
         for evidence in claim.supported_by:
             first_frame_us = -(-arrivals_us[evidence] // FRAME_US) * FRAME_US
-            assert first_frame_us < onset_frame(start_us) * FRAME_US
+            assert first_frame_us < start_us // FRAME_US * FRAME_US
             during_the_call += arrivals_us[evidence] > 0
     assert during_the_call
     answer = next(

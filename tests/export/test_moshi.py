@@ -24,7 +24,8 @@ from tests.store.made import add_calls, call_part, make_store
 
 def samples(entry: CallEntry) -> dict[str, np.ndarray]:
     audio = resolve_channels(entry.audio, entry.channels)
-    return {role: np.concatenate(list(audio.role(role).blocks())) for role in ("agent", "caller")}
+    sides = {"agent": audio.agent, "caller": audio.caller}
+    return {side: np.concatenate(list(channel.blocks())) for side, channel in sides.items()}
 
 
 def words(entry: CallEntry) -> list[TimedWord]:
@@ -38,7 +39,7 @@ def exported(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     summary = export_corpus(corpus, folder)
     assert summary.calls == ["one", "sub/two: ü", "pair", "turned"] and summary.exit_code == 3
     assert [problem.call_id for problem in summary.refused] == ["broken"]
-    assert summary.notes == ["1 have no words: run `inkplex-data align`"]
+    assert summary.notes == ["1 call without words: run `inkplex-data align`"]
     return folder
 
 

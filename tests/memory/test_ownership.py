@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
+from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import KINDS
 from inkplex_data.memory.ownership import Ownership, token_table
@@ -23,10 +23,10 @@ def asked(
     line: int = 0,
     kind: str = "reply",
     media: int = 0,
-) -> RecordingCall:
+) -> RecordedRequest:
     """A request of tokens ` t<call>` with these arrivals, on the line after its number unless told."""
     count = len(arrival_us)
-    return RecordingCall(
+    return RecordedRequest(
         call=call,
         cached=cached,
         ids=np.arange(count, dtype=np.int32) + 100 * call,
@@ -86,43 +86,47 @@ def test_lines_may_come_in_any_order_where_no_prefix_is_shared() -> None:
         (
             [asked(0, [1]), asked(0, [2], line=9)],
             "recording-call-twice",
-            r"r\.jsonl:9: call 0 is also on line 2",
+            r"r\.jsonl:9: request 0 is also on line 2",
         ),
-        ([asked(0, [1], cached=(3, 1))], "recording-prefix-unknown", "r.jsonl:2: .* prefix of call 3"),
+        ([asked(0, [1], cached=(3, 1))], "recording-prefix-unknown", "r.jsonl:2: .* prefix of request 3"),
         (
             [asked(0, [1], cached=(1, 1)), asked(1, [1], cached=(0, 1))],
             "recording-prefix-cycle",
-            r"call 0 \(line 2\), call 1 \(line 3\), call 0 \(line 2\)",
+            r"request 0 \(line 2\), request 1 \(line 3\), request 0 \(line 2\)",
         ),
-        ([asked(4, [1], cached=(4, 1))], "recording-prefix-cycle", r"call 4 \(line 6\), call 4 \(line 6\)"),
+        (
+            [asked(4, [1], cached=(4, 1))],
+            "recording-prefix-cycle",
+            r"request 4 \(line 6\), request 4 \(line 6\)",
+        ),
         (
             [asked(0, [1, 2]), asked(1, [3], cached=(0, 3))],
             "recording-prefix-too-long",
-            r"r.jsonl:3: call 1 begins with 3 tokens of call 0 \(line 2\), which has 2",
+            r"r.jsonl:3: request 1 begins with 3 tokens of request 0 \(line 2\), which has 2",
         ),
         (
             [asked(0, [1], cached=(1, 1)), asked(1, [1])],
             "recording-prefix-order",
-            r"r.jsonl:2: call 0 comes before call 1 \(line 3\)",
+            r"r.jsonl:2: request 0 comes before request 1 \(line 3\)",
         ),
         (
             [asked(0, [1], line=3), asked(1, [2], cached=(0, 1), line=2)],
             "recording-prefix-order",
-            r"r.jsonl:2: call 1 comes before call 0 \(line 3\)",
+            r"r.jsonl:2: request 1 comes before request 0 \(line 3\)",
         ),
         (
             [asked(0, [1, 9]), asked(1, [8], cached=(0, 2))],
             "recording-prefix-order",
-            r"r.jsonl:3: call 1 has a token at 8 µs, before position 1 .* call 0 \(line 2\) at 9 µs",
+            r"r.jsonl:3: request 1 has a token at 8 µs, before position 1 .* request 0 \(line 2\) at 9 µs",
         ),
         (
             [asked(0, [1, 2]), asked(1, [3, 5, 4], cached=(0, 2))],
             "recording-arrival-order",
-            "r.jsonl:3: call 1: position 4 arrives at 4 µs, before position 3 at 5 µs",
+            "r.jsonl:3: request 1: position 4 arrives at 4 µs, before position 3 at 5 µs",
         ),
     ],
 )
-def test_contradictions_name_both_places(requests: list[RecordingCall], code: str, message: str) -> None:
+def test_contradictions_name_both_places(requests: list[RecordedRequest], code: str, message: str) -> None:
     with pytest.raises(RecordingError) as caught:
         token_table(requests, source="r.jsonl")
     assert caught.value.code == code

@@ -31,7 +31,7 @@ def test_arrival_order_breaks_ties_by_call_then_position(tokens: pl.DataFrame) -
 
 
 def test_a_place_claimed_twice_is_refused() -> None:
-    with pytest.raises(RecordingError, match="call 1, position 4") as caught:
+    with pytest.raises(RecordingError, match="request 1, position 4") as caught:
         layout_order(np.array([1, 0, 1]), np.array([4, 4, 4]))
     assert caught.value.code == "recording-duplicate-token"
 

@@ -20,8 +20,8 @@ def test_twins_share_their_past_and_may_differ_from_the_fork_on() -> None:
     with pytest.raises(RecordingError, match="token 6 in order of arrival") as caught:
         check_twins(tokens, twin, at_us=12, names=NAMES)
     assert caught.value.code == "recording-twin-differs"
-    assert "original has call 2 position 6" in str(caught.value)
-    assert "at 11 µs; twin has call 2 position 6" in str(caught.value)
+    assert "original has request 2 position 6" in str(caught.value)
+    assert "at 11 µs; twin has request 2 position 6" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,13 @@ def table(*tokens: tuple[int, bytes]) -> pl.DataFrame:
 def rebuilt(words: Words) -> list[dict]:
     """The words in the shape of the step-by-step reference."""
     result = [
-        {"call": int(call), "text": words.bytes_of(word), "rows": {}, "completer": int(words.completer[word])}
-        for word, call in enumerate(words.call)
+        {
+            "call": int(request),
+            "text": words.bytes_of(word),
+            "rows": {},
+            "completer": int(words.completer[word]),
+        }
+        for word, request in enumerate(words.request)
     ]
     for word, row, start, end in spans(words):
         result[word]["rows"][row] = (start, end)

@@ -38,27 +38,27 @@ FAULTY: dict[str, tuple[list[Any], str, tuple[str, ...]]] = {
     "long-prefix": (
         [HEADER, call(0, token()), call(1, token(2.0), cached=(0, 2))],
         "recording-prefix-too-long",
-        (":3: call 1 begins with 2 tokens of call 0 (line 2), which has 1",),
+        (":3: request 1 begins with 2 tokens of request 0 (line 2), which has 1",),
     ),
     "circle": (
         [HEADER, call(0, token(), cached=(1, 1)), call(1, token(), cached=(0, 1))],
         "recording-prefix-cycle",
-        ("call 0 (line 2)", "call 1 (line 3)"),
+        ("request 0 (line 2)", "request 1 (line 3)"),
     ),
     "falling-arrival": (
         [HEADER, call(0, token(2.0), token(1.0))],
         "recording-arrival-order",
-        (":2: call 0: position 1 arrives at 1000000 µs, before position 0 at 2000000 µs",),
+        (":2: request 0: position 1 arrives at 1000000 µs, before position 0 at 2000000 µs",),
     ),
     "before-its-owner": (
         [HEADER, call(1, token(), cached=(2, 1)), call(2, token())],
         "recording-prefix-order",
-        ("call 1 comes before call 2 (line 3)",),
+        ("request 1 comes before request 2 (line 3)",),
     ),
     "unknown-owner": (
         [HEADER, call(1, token(), cached=(7, 1))],
         "recording-prefix-unknown",
-        (":2: call 1 begins with a prefix of call 7",),
+        (":2: request 1 begins with a prefix of request 7",),
     ),
     "bad-base64": (
         [HEADER, call(0, {"id": 5, "kind": "user", "bytes_b64": "/w=", "at": 1.0})],

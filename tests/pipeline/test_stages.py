@@ -15,14 +15,15 @@ import pytest
 import soundfile
 from pydantic import BaseModel
 
-from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.call_audio import ChannelRef, open_files, resolve_channels
+from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.pipeline.calls.agent_side import AGENT_SIDE, AgentSideJob
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob, MemoryRef
-from inkplex_data.pipeline.calls.prepare import CallFiles
+from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import SCAN, ScanJob
 from inkplex_data.pipeline.calls.speech_check import SpeechCheckJob
 from inkplex_data.pipeline.calls.spoken_words import SpokenWordsJob
@@ -90,25 +91,32 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
     """One job of each stage, with something in every field."""
     folder = corpus.parent
     entry = read_corpus(corpus).entries[1]
-    files = CallFiles(entry, folder / "mono.rttm")
-    scanned = ScanJob(build=build, files=files)
+    given = CallInput(entry, folder / "mono.rttm")
+    scanned = ScanJob(build=build, given=given)
     text = CallText.of(entry)
     return {
         "two-streams": TwoStreamsJob(
             build=build,
             call_id="mono",
             audio=folder / "mono.wav",
+            channel=ChannelRef(open_audio(folder / "mono.wav")),
             sidecar=folder / "two.sidecar.json",
             turns=folder / "mono.rttm",
             swapped=False,
             source="mono.wav",
         ),
-        "agent-side": AgentSideJob(build=build, text=text, transcribe=True),
-        "spoken-words": SpokenWordsJob(build=build, entry=entry, text=folder / "two.json", rule=text.rule),
+        "agent-side": AgentSideJob(build=build, text=text, files=open_files(entry.audio), transcribe=True),
+        "spoken-words": SpokenWordsJob(
+            build=build,
+            entry=entry,
+            audio=resolve_channels(entry.audio),
+            text=folder / "two.json",
+            rule=text.rule,
+        ),
         "speech-check": SpeechCheckJob(
             build=build,
             call_id="two",
-            agent=ChannelRef(folder / "two.wav"),
+            agent=ChannelRef(open_audio(folder / "two.wav")),
             audio_sha256="0",
             channel=("two.wav", 0),
             words=(TimedWord("a", 0, 1, "SPEAKER_MAIN", 0.5, "given"),),
@@ -118,7 +126,7 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
         "prefixes": PrefixJob(
             build=build,
             plan=PrefixPlan("p", VoiceSample("amy", "train", "two", "x.wav", 0, 80_000), "Be kind."),
-            source=files,
+            source=given,
             voice_file=folder / "one.wav",
         ),
         "encode": CallJob(
@@ -183,6 +191,7 @@ def another(value: Any) -> Any:
     return [value, "another"]
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_exactly_the_declared_recipe_keys_are_in_a_stamp_and_can_be_read(corpus: Path, full: Build) -> None:
     jobs = sample_jobs(
         corpus, dataclasses.replace(full, recipe=load_recipe(None, {"codec.id": "untrained:0"}))
@@ -288,12 +297,12 @@ def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job
     build = build_of(corpus, load_recipe(None, {"codec.id": "untrained:0", **unsure}))
     folder = corpus.parent
     entries = {entry.call_id: entry for entry in read_corpus(corpus).entries}
-    two = CallFiles.of(entries["two"])
+    two = CallInput.of(entries["two"])
     task = RecordingJob(build=build, path=folder / "task.recording.jsonl")
 
     def encode() -> Job:
         found: FoundRecording = RECORDING.perform(task)
-        scanned = ScanJob(build=build, files=two)
+        scanned = ScanJob(build=build, given=two)
         return CallJob(
             build=build,
             scanned=scanned,
@@ -314,6 +323,7 @@ def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job
                 build=build,
                 call_id="mono",
                 audio=folder / "mono.wav",
+                channel=ChannelRef(open_audio(folder / "mono.wav")),
                 sidecar=folder / "two.sidecar.json",
                 turns=folder / "mono.rttm",
                 swapped=False,
@@ -322,9 +332,14 @@ def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job
         ),
         "agent-side": (
             AGENT_SIDE,
-            lambda: AgentSideJob(build=build, text=CallText.of(two.entry), transcribe=False),
+            lambda: AgentSideJob(
+                build=build,
+                text=CallText.of(two.entry),
+                files=open_files(two.entry.audio),
+                transcribe=False,
+            ),
         ),
-        "scan": (SCAN, lambda: ScanJob(build=build, files=two)),
+        "scan": (SCAN, lambda: ScanJob(build=build, given=two)),
         "recordings": (RECORDING, lambda: task),
         "prefixes": (
             PREFIX,

@@ -13,11 +13,10 @@ from inkplex_data.report.terminal_tables import (
     render_calls,
     render_problems,
     render_summary,
-    render_words,
 )
 from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS
 from inkplex_data.store.reader import open_store
-from tests.report.made import a_view, drawn
+from tests.report.made import drawn
 from tests.store.made import make_store, table
 
 
@@ -101,7 +100,7 @@ def test_the_terminal_shows_what_was_counted(summary: StoreSummary) -> None:
         "3, 1 refused",
         "2 with 30 tokens",
         "60.0% PAD",
-        "1 words, and 5 pieces",
+        "1 word, 5 pieces of others",
         "2.0 KiB",
         "untrained:0 (abab",
     ):
@@ -145,16 +144,8 @@ def test_a_store_without_problems_says_so() -> None:
 
 def test_calls_are_one_line_each_and_what_is_left_out_is_said() -> None:
     lines = drawn(render_calls(calls_table(), limit=2))
-    assert lines[-1] == "and 1 more calls"
+    assert lines[-1] == "and 1 more call"
     assert "c [red]" in "\n".join(drawn(render_calls(calls_table())))
-
-
-def test_words_show_lost_pieces_and_leave_out_the_callers() -> None:
-    lines = drawn(render_words(a_view()))
-    assert any("Hello" in line and "▁Hel lo" in line for line in lines)
-    assert any("there" in line and "▁the re" in line for line in lines)
-    assert any("yes" in line and "not the agent's" in line and "–" in line for line in lines)
-    assert drawn(render_words(a_view(), limit=1))[-1] == "and 2 more words"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_frames_and_arrays_are_described() -> None:
 def test_every_fault_of_verify_is_described() -> None:
     described = set(re.findall(r"`([a-z-]+)`", PAGE.split("## What `verify` reports")[1]))
     source = "".join(Path(str(module.__file__)).read_text() for module in (verify, verify_shard))
-    used = set(re.findall(r'(?:StoreFault|fault)\(\s*"([a-z-]+)"', source))
+    used = set(re.findall(r'(?:store_fault|fault)\(\s*"([a-z-]+)"', source))
     assert len(used) > 14
     assert used <= described
     assert described - used <= {"damaged", "split-conflict", "family-conflict"}

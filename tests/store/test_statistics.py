@@ -29,7 +29,7 @@ def test_by_hand() -> None:
     rows = {row["measure"]: row for row in table.iter_rows(named=True)}
     assert rows["pause"]["mean"] == pytest.approx((2.0 + 4.0) / 2)
     assert rows["gap"]["human"] == 4.2
-    assert rows["speech of both"]["mean"] == pytest.approx((45 + 30) / 2)
+    assert rows["speech, both sides"]["mean"] == pytest.approx((45 + 30) / 2)
     assert (rows["agent pace"]["count"], rows["agent pace"]["p50"]) == (1, 180.0)
     assert rows["text padding"]["human"] == 0.65
     gaps = rows["gap length"]

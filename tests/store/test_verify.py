@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from inkplex_data.errors import StoreError
+from inkplex_data.faults import Fault
 from inkplex_data.store.files import open_files
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.shard import RecordingShardWriter
 from inkplex_data.store.snapshot import publish_snapshot
-from inkplex_data.store.verify import StoreFault, verify_store
+from inkplex_data.store.verify import verify_store
 from tests.store.made import Made, add_calls, add_recordings, call_part, make_store, token_table
 
 
@@ -72,7 +73,7 @@ def test_damage(made: Made, path: str, damage: Callable[[Path], object], codes: 
     assert codes <= found <= codes | {"damaged", "missing-target", "stale-index"}
     assert any(path.rsplit("/", maxsplit=1)[0] in fault.where for fault in faults)
     for fault in faults:
-        assert fault.what and fault.next_step and str(fault).count("\n") == 1
+        assert fault.rule and fault.next_step and str(fault).count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -92,10 +93,10 @@ def test_what_does_not_belong(made: Made, name: str, code: str) -> None:
     [fault] = verify_store(made.root)
     assert fault.code == code
     if code == "not-published":
-        assert "has no shard.json, so it was never published" in fault.what
+        assert "has no shard.json, so it was never published" in fault.rule
 
 
-def only(faults: list[StoreFault], code: str) -> StoreFault:
+def only(faults: list[Fault], code: str) -> Fault:
     assert [fault.code for fault in faults] == [code]
     return faults[0]
 
@@ -111,7 +112,7 @@ def test_a_shard_exchanged_for_another(made: Made) -> None:
     """Sound in itself, but not what the snapshot lists."""
     shutil.rmtree(Path(made.root, CALLS))
     add_calls(made, 0, [call_part("other", 5)])
-    assert "lists calls/000000 with another shard.json" in only(verify_store(made.root), "changed-shard").what
+    assert "lists calls/000000 with another shard.json" in only(verify_store(made.root), "changed-shard").rule
 
 
 def test_relations(tmp_path: Path) -> None:
@@ -166,7 +167,7 @@ def test_versions_outside_their_call(tmp_path: Path) -> None:
     add_calls(made, 2, [part])
     rebuild_index(tmp_path, publish_snapshot(tmp_path))
     fault = only(verify_store(tmp_path), "wrong-versions")
-    assert "5 versions are outside their call's frames" in fault.what and "'late'" in fault.what
+    assert "5 versions are outside their call's frames" in fault.rule and "'late'" in fault.rule
 
 
 def test_a_table_of_other_columns(made: Made) -> None:
@@ -174,7 +175,7 @@ def test_a_table_of_other_columns(made: Made) -> None:
     pq.write_table(pq.read_table(path).drop_columns(["speaker"]), path)
     faults = verify_store(made.root)
     assert "wrong-columns" in {fault.code for fault in faults}
-    assert any("its columns speaker are missing" in fault.what for fault in faults)
+    assert any("its columns speaker are missing" in fault.rule for fault in faults)
 
 
 def test_there_must_be_a_store(tmp_path: Path) -> None:

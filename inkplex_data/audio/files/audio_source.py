@@ -26,7 +26,7 @@ from inkplex_data.audio.files.headerless import (
     RawFormat,
 )
 from inkplex_data.errors import CallRefused, UsageError
-from inkplex_data.problems import CODES
+from inkplex_data.problems import refusal
 
 BLOCK_SAMPLES = 262_144
 
@@ -80,11 +80,6 @@ class AudioSource:
             or coding.startswith("PCM")
             or coding in {"FLOAT", "DOUBLE", "ULAW", "ALAW"}
         )
-
-
-def refusal(code: str, what: str, where: Path | str) -> CallRefused:
-    """The refusal of one call over its audio, with the remedy of the table of codes."""
-    return CallRefused(code, what, where=str(where), next_step=CODES[code].remedy)
 
 
 def open_audio(path: Path, *, raw: RawFormat | None = None) -> AudioSource:

@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from inkplex_data.corpus.faults import Breach
 from inkplex_data.corpus.jsontext import Line, numbered_lines
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.recordings.recording_lines import (
-    LineFault,
-    RecordingCall,
+    RecordedRequest,
     RecordingHeader,
-    parse_call,
     parse_header,
+    parse_request,
 )
 from inkplex_data.errors import CorpusError, RecordingError
-from inkplex_data.problems import CODES
+from inkplex_data.faults import Fault, FaultError
+from inkplex_data.problems import recording_refusal
 
-__all__ = ["Recording", "RecordingCall", "RecordingHeader", "read_recording"]
+__all__ = ["RecordedRequest", "Recording", "RecordingHeader", "read_recording"]
 
 
 class Recording:
@@ -35,36 +34,35 @@ class Recording:
         self._paths = paths
         self.header = self._read_header()
 
-    def __iter__(self) -> Iterator[RecordingCall]:
+    def __iter__(self) -> Iterator[RecordedRequest]:
         lines = self._lines()
         next(lines, None)
         seen: dict[int, int] = {}
         for line in lines:
             try:
-                call = parse_call(line, self._paths)
-                check_repeated(call, seen)
-            except LineFault as fault:
-                raise recording_error(fault, self.path, line.number) from fault
-            yield call
+                request = parse_request(line, self._paths)
+                check_repeated(request, seen)
+            except FaultError as error:
+                raise _refused(error, self.path, line.number) from error
+            yield request
 
     def _read_header(self) -> RecordingHeader:
         line = next(self._lines(), None)
         if line is None:
-            raise recording_error(LineFault("recording-header", Breach("", "", "is empty")), self.path, 1)
+            raise _refused(FaultError(Fault("is empty", code="recording-header")), self.path, 1)
         try:
             return parse_header(line)
-        except LineFault as fault:
-            raise recording_error(fault, self.path, line.number) from fault
+        except FaultError as error:
+            raise _refused(error, self.path, line.number) from error
 
     def _lines(self) -> Iterator[Line]:
         try:
             yield from numbered_lines(self.path)
         except OSError as error:
-            raise RecordingError(
-                "file-missing", f"cannot be read ({error.strerror or error})", where=str(self.path)
-            ) from error
+            what = f"cannot be read ({error.strerror or error})"
+            raise recording_refusal("file-missing", what, self.path) from error
         except CorpusError as error:
-            raise RecordingError("recording-line", error.what, where=error.where) from error
+            raise recording_refusal("recording-line", error.what, error.where) from error
 
 
 def read_recording(path: Path, *, root: Path | None = None, allow_outside: bool = False) -> Recording:
@@ -76,15 +74,13 @@ def read_recording(path: Path, *, root: Path | None = None, allow_outside: bool 
     return Recording(path, Paths(folder, (root or folder).resolve(), allow_outside))
 
 
-def recording_error(fault: LineFault, path: Path, line: int) -> RecordingError:
-    return RecordingError(
-        fault.code, str(fault), where=f"{path.name}:{line}", next_step=CODES[fault.code].remedy
-    )
+def _refused(error: FaultError, path: Path, line: int) -> RecordingError:
+    return recording_refusal(error.code, error.what, f"{path.name}:{line}")
 
 
-def check_repeated(call: RecordingCall, seen: dict[int, int]) -> None:
-    """Raise LineFault where `seen` (request → line) has the request already; its tokens would have two times."""
-    first = seen.setdefault(call.call, call.line)
-    if first != call.line:
-        rule = f"was described on line {first} already, so its tokens would have two times"
-        raise LineFault("recording-call-twice", Breach("/call", str(call.call), rule))
+def check_repeated(request: RecordedRequest, seen: dict[int, int]) -> None:
+    """Raise FaultError where `seen` (request → line) has the request already; its tokens would have two times."""
+    first = seen.setdefault(request.call, request.line)
+    if first != request.line:
+        rule = f"is already described on line {first}, so its tokens would have two arrival times"
+        raise FaultError(Fault(rule, str(request.call), "/call", code="recording-call-twice"))

@@ -6,7 +6,7 @@ A recording has 100,000 tokens: a model object for each would cost more than all
 from __future__ import annotations
 
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.faults import Breach, breaches_of, short
 from inkplex_data.corpus.fields import SECONDS_LIMIT
-from inkplex_data.corpus.jsontext import DuplicateKey, JsonFault, Line, parse_json
-from inkplex_data.corpus.paths import PathFault, Paths
+from inkplex_data.corpus.jsontext import KEY_TWICE, Line, given_twice, parse_json
+from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
 from inkplex_data.corpus.recordings.recording_models import RecordingHeader as HeaderModel
+from inkplex_data.faults import Fault, FaultError, faults_of, short
 from inkplex_data.grid import KINDS, MEDIA
 
 KIND_INDEX: Final = {kind: index for index, kind in enumerate(KINDS)}
 INT32_LIMIT = 2**31
 TOKEN_FIELDS = frozenset({"id", "kind", "text", "bytes_b64", "at", "ready_at", "special", "media"})
-CALL_FIELDS = frozenset({"call", "cached", "tokens", "states"})
+REQUEST_FIELDS = frozenset({"call", "cached", "tokens", "states"})
+TIME_TWICE = frozenset({given_twice("at"), given_twice("ready_at")})
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class RecordingHeader:
 
 
 @dataclass(frozen=True)
-class RecordingCall:
-    """One model request with n computed tokens, as columns.
+class RecordedRequest:
+    """One model request with n computed tokens, as columns. `call` is its number in the file.
 
     `cached`: (request, tokens) whose positions come first, so token i is at position `cached[1]` + i.
     `ids` int32 [n]; `kinds` uint8 [n], indices into `grid.KINDS`; `bytes` n byte strings, empty
@@ -67,28 +68,19 @@ class RecordingCall:
         return len(self.bytes)
 
 
-class LineFault(Exception):
-    """One fault of one line, not yet told which file it is in."""
-
-    def __init__(self, code: str, *breaches: Breach) -> None:
-        self.code = code
-        self.breaches = breaches
-        super().__init__("; ".join(map(str, breaches)))
-
-
 def parse_header(line: Line) -> RecordingHeader:
-    """Raises LineFault with code recording-header."""
+    """Raises FaultError with code recording-header."""
     try:
         data = parse_json(line.data)
         if not isinstance(data, dict) or data.get("schema") != HEADER_SCHEMA:
             got = data.get("schema", data) if isinstance(data, dict) else data
-            rule = f"is no header: its `schema` must be {HEADER_SCHEMA!r}"
-            raise LineFault("recording-header", Breach("/schema", short(got), rule))
+            rule = f"is not a header: its `schema` must be {HEADER_SCHEMA!r}"
+            raise FaultError(Fault(rule, short(got), "/schema"))
         model = HeaderModel.model_validate(data)
-    except JsonFault as error:
-        raise LineFault("recording-header", error.breach) from error
+    except FaultError as error:
+        raise FaultError(*(replace(fault, code="recording-header") for fault in error.faults)) from error
     except ValidationError as error:
-        raise LineFault("recording-header", *breaches_of(error, data, HeaderModel)) from error
+        raise FaultError(*faults_of(error, data, HeaderModel, code="recording-header")) from error
     branch = model.branch_of
     return RecordingHeader(
         recording=model.recording,
@@ -101,28 +93,31 @@ def parse_header(line: Line) -> RecordingHeader:
     )
 
 
-def parse_call(line: Line, paths: Paths) -> RecordingCall:
-    """One line as columns. Raises LineFault."""
+def parse_request(line: Line, paths: Paths) -> RecordedRequest:
+    """One line as columns. Raises FaultError with a code of `problems.recording_codes`."""
     try:
         data = parse_json(line.data)
-    except DuplicateKey as error:
-        code = "recording-time" if error.key in {"at", "ready_at"} else "recording-line"
-        raise LineFault(code, error.breach) from error
-    except JsonFault as error:
-        if not line.complete:
-            rule = f"the file ends within this line: it {error.breach.rule}"
-            raise LineFault("recording-cut", Breach("", error.breach.value, rule)) from error
-        raise LineFault("recording-line", error.breach) from error
+    except FaultError as error:
+        fault = error.faults[0]
+        if fault.rule in TIME_TWICE:
+            fault = replace(fault, code="recording-time")
+        elif line.complete or fault.code == KEY_TWICE:
+            fault = replace(fault, code="recording-line")
+        else:
+            fault = replace(
+                fault, rule=f"the file ends within this line: it {fault.rule}", code="recording-cut"
+            )
+        raise FaultError(fault) from error
     if not isinstance(data, dict):
-        raise LineFault("recording-line", Breach("", short(data), "is not a JSON object"))
-    _no_others(data, CALL_FIELDS, "", "recording-line")
+        raise FaultError(Fault("is not a JSON object", short(data), code="recording-line"))
+    _no_others(data, REQUEST_FIELDS, "", "recording-line")
     tokens = data.get("tokens")
     if not isinstance(tokens, list):
         _fail("recording-line", "/tokens", tokens, "must be a list of tokens")
     columns = _Columns(len(tokens))
     for index, token in enumerate(tokens):
         columns.add(index, token)
-    return RecordingCall(
+    return RecordedRequest(
         call=_int32(data.get("call"), "/call", "recording-line"),
         cached=_cached(data.get("cached")),
         ids=columns.ids,
@@ -180,7 +175,7 @@ class _Columns:
             return self._last_time[1]
         if type(value) not in (int, float) or not abs(value) <= SECONDS_LIMIT:  # type: ignore[arg-type]
             if isinstance(value, list):
-                rule = "must be one number of seconds, not several times"
+                rule = "must be one number of seconds, not several"
             else:
                 rule = "must be a number of seconds" if value is not None else "is missing"
             _fail("recording-time", f"/tokens/{index}/{name}", value, rule)
@@ -232,14 +227,15 @@ def _states(value: object, paths: Paths) -> Path | None:
         _fail("recording-line", "/states", value, "must be the path of a safetensors file")
     try:
         return paths.file(value)
-    except PathFault as fault:
-        code = "recording-states" if fault.code == "file-missing" else fault.code
-        raise LineFault(code, Breach("/states", fault.value, fault.rule)) from fault
+    except FaultError as error:
+        code = "recording-states" if error.code == "file-missing" else error.code
+        faults = (replace(fault, pointer="/states", code=code) for fault in error.faults)
+        raise FaultError(*faults) from error
 
 
 def _int32(value: object, pointer: str, code: str) -> int:
     if value is None:
-        raise LineFault(code, Breach(pointer, "", "is missing"))
+        _fail(code, pointer, None, "is missing")
     if type(value) is not int or not 0 <= value < INT32_LIMIT:
         _fail(code, pointer, value, "must be an integer from 0 to 2³¹ − 1")
     return value
@@ -254,9 +250,9 @@ def _flag(value: object, index: int) -> bool:
 def _no_others(data: dict[str, Any], known: frozenset[str], pointer: str, code: str) -> None:
     for name, value in data.items():
         if name not in known:
-            rule = f"is no field that is known here; there are {', '.join(sorted(known))}"
-            raise LineFault(code, Breach(f"{pointer}/{name}", short(value), rule))
+            rule = f"is not a known field; known fields are {', '.join(sorted(known))}"
+            raise FaultError(Fault(rule, short(value), f"{pointer}/{name}", code=code))
 
 
 def _fail(code: str, pointer: str, value: object, rule: str) -> NoReturn:
-    raise LineFault(code, Breach(pointer, "" if value is None else short(value), rule))
+    raise FaultError(Fault(rule, "" if value is None else short(value), pointer, code=code))

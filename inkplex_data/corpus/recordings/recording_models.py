@@ -74,7 +74,7 @@ class RecordingToken(Model):
         return self
 
 
-class RecordingCall(Model):
+class RequestLine(Model):
     """One model request: its computed tokens, at the positions after the cached ones."""
 
     call: Index

@@ -130,7 +130,7 @@ class FileVocabulary:
             data = path.read_bytes()
             self.backend = tokenizers.Tokenizer.from_buffer(data)
         except Exception as error:  # the library raises plain Exceptions
-            raise ConfigError(f"is no tokenizer.json that can be read ({error})", where=str(path)) from error
+            raise ConfigError(f"cannot be read as a tokenizer.json ({error})", where=str(path)) from error
         self.backend.encode_special_tokens = True
         self._speller = Speller(self.backend)
         self.identity = f"{path.name}:{hashlib.sha256(data).hexdigest()}"
@@ -150,7 +150,7 @@ class FileVocabulary:
         raise ConfigError(
             f"the tokenizer has no special token {name}, which Inkling's messages need",
             where=self._where,
-            next_step="give the checkpoint's folder, whose chat template is then applied, or Inkling's tokenizer.json",
+            next_step="Give the checkpoint's folder, whose chat template is then applied, or Inkling's tokenizer.json.",
         )
 
 
@@ -169,7 +169,7 @@ def load_vocabulary(spec: str | None = None) -> Vocabulary:
     if not path.is_file():
         raise UsageError(
             f"there is no tokenizer {spec!r}",
-            next_step=f"give {O200K}, {BYTES}, a tokenizer.json, or a folder that has one",
+            next_step=f"Give {O200K}, {BYTES}, a tokenizer.json, or a folder that has one.",
         )
     return FileVocabulary(path)
 

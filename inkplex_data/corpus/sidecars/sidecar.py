@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ValidationError
 
 from inkplex_data.clock import FRAME_US, samples_to_us, seconds_to_us
-from inkplex_data.corpus.faults import Breach, breaches_of
 from inkplex_data.corpus.fields import Interval
-from inkplex_data.corpus.jsontext import JsonFault, read_document
+from inkplex_data.corpus.jsontext import read_document
 from inkplex_data.corpus.sidecars.crop import crop
 from inkplex_data.corpus.sidecars.sidecar_models import HistorySegment, Masks, Sidecar, Spans
-from inkplex_data.errors import CallRefused, CorpusError
+from inkplex_data.errors import CorpusError
+from inkplex_data.faults import Fault, faults_of
+from inkplex_data.problems import refusal
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Heard", "Sidecar", "availability_breaches", "crop", "frame_mask", "heard_spans", "read_sidecar"]
+__all__ = ["Heard", "Sidecar", "availability_faults", "crop", "frame_mask", "heard_spans", "read_sidecar"]
 
 Modality = Literal["text", "agent", "caller"]
 
@@ -33,14 +34,11 @@ def read_sidecar(path: Path) -> Sidecar:
         data = read_document(path)
         return Sidecar.model_validate(data)
     except ValidationError as error:
-        reasons = "; ".join(map(str, breaches_of(error, data, Sidecar)))
-    except (JsonFault, CorpusError, OSError) as error:
+        reasons = "; ".join(map(str, faults_of(error, data, Sidecar)))
+    except (CorpusError, OSError) as error:
         reasons = str(error)
-    raise CallRefused(
-        "sidecar-invalid",
-        f"{path.name}: {reasons}",
-        next_step=f"`inkplex-data validate '{path}'` lists every fault",
-    )
+    next_step = f"Correct the sidecar; `inkplex-data validate '{path}'` lists all its faults."
+    raise refusal("sidecar-invalid", f"{path.name}: {reasons}", next_step=next_step)
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def _device_played(segment: HistorySegment) -> tuple[tuple[int, int], ...] | Non
 
 
 def frame_mask(sidecar: Sidecar, frames: int) -> NDArray[np.uint8]:
-    """Loss mask of the clip, uint8 [frames], bits MASK_TEXT, MASK_AGENT and MASK_CALLER of `store.format`.
+    """Loss mask of the clip, uint8 [frames], bits MASK_TEXT, MASK_AGENT and MASK_CALLER of `grid`.
 
     A bit is off in every frame that an excluded stretch touches or a valid one leaves partly uncovered:
     a modality that is missing or uncertain is no silence (seeds/000, "Reuse the available evidence").
@@ -125,35 +123,33 @@ def _gaps(valid: Spans, duration_us: int) -> list[tuple[int, int]]:
     return [gap for gap in gaps if gap[0] < gap[1]]
 
 
-def availability_breaches(sidecar: Sidecar) -> list[Breach]:
+def availability_faults(sidecar: Sidecar) -> list[Fault]:
     """Where something is used before it arrived, or updates are out of order.
 
     A frame may read an update, and a claim may rest on evidence, only from the later of its
     `available_at_s` and `ready_at_s` on.
     """
-    breaches = []
+    faults = []
     updates = sidecar.private_updates.updates if sidecar.private_updates else []
     for index, (earlier, later) in enumerate(pairwise(updates), start=1):
         if seconds_to_us(later.arrival_s) < seconds_to_us(earlier.arrival_s):
             rule = f"arrives before {earlier.id!r} at {earlier.arrival_s} s, which stands before it"
-            breaches.append(Breach(f"/private_updates/updates/{index}", f"{later.arrival_s} s", rule))
+            faults.append(Fault(rule, f"{later.arrival_s} s", f"/private_updates/updates/{index}"))
     arrival = {update.id: update.arrival_s for update in updates}
     for index, permitted in enumerate(sidecar.masks.permitted_updates if sidecar.masks else ()):
         arrives_s = arrival[permitted.update]
         # A crop puts the start of what was permitted long before to zero, which stays at or after arrival.
         if seconds_to_us(permitted.start_s) < seconds_to_us(arrives_s):
             rule = f"permits {permitted.update!r} before it arrives at {arrives_s} s"
-            breaches.append(
-                Breach(f"/masks/permitted_updates/{index}/start_s", f"{permitted.start_s} s", rule)
-            )
+            faults.append(Fault(rule, f"{permitted.start_s} s", f"/masks/permitted_updates/{index}/start_s"))
     evidence = sidecar.evidence
     known = {item.id: item.arrival_s for item in evidence.items} if evidence else {}
     for index, claim in enumerate(evidence.claims if evidence else ()):
         for name in claim.supported_by if claim.start_s is not None else ():
             if seconds_to_us(known[name]) > seconds_to_us(claim.start_s or 0.0):
                 rule = f"begins before its evidence {name!r} arrives at {known[name]} s"
-                breaches.append(Breach(f"/evidence/claims/{index}/start_s", f"{claim.start_s} s", rule))
-    return breaches
+                faults.append(Fault(rule, f"{claim.start_s} s", f"/evidence/claims/{index}/start_s"))
+    return faults
 
 
 def with_constructed_sides(given: Sidecar, made: Sidecar) -> Sidecar:

@@ -56,7 +56,7 @@ class Transform(Model):
 
 
 class Channel(Model):
-    """One side of the call. `missing` means there is no recording of it, which is not silence."""
+    """One side of the call. `missing` means that it was not recorded, which is not the same as silence."""
 
     index: Count | None = None
     origin: Literal["recorded", "synthetic", "actual_model_output", "constructed", "missing"] | None = None
@@ -92,7 +92,7 @@ class SidecarWord(Interval):
 
 
 class Words(Model):
-    """What the agent says and when, how that was found out, and whether it matches the audio."""
+    """What the agent says and when, how this was determined, and whether it matches the audio."""
 
     transcript: Text | None = None
     items: list[SidecarWord] = Field(default_factory=list)
@@ -137,7 +137,7 @@ class ReasoningModel(Model):
 
 
 class ClockMapping(Model):
-    """How session time became clip time. A schedule that was made up is `constructed`, and stays so."""
+    """How session time became clip time. An invented schedule is `constructed`, and stays so."""
 
     kind: Literal["measured", "constructed"]
     recording_starts_at_s: Seconds = Field(description="session time of the clip's first sample")
@@ -145,7 +145,7 @@ class ClockMapping(Model):
 
 
 class Available(Model):
-    """Something that arrives: at the source at `available_at_s`, here at `ready_at_s` where that was measured."""
+    """Something that arrives: available at the source at `available_at_s`, delivered at `ready_at_s` if that was measured."""
 
     id: Name
     available_at_s: Seconds
@@ -153,7 +153,7 @@ class Available(Model):
 
     @property
     def arrival_s(self) -> float:
-        """When a frame may first see it: the later of both times."""
+        """When a frame may first see it: the later of the two times."""
         return self.available_at_s if self.ready_at_s is None else max(self.available_at_s, self.ready_at_s)
 
 
@@ -187,7 +187,7 @@ class EvidenceItem(Available):
 
 
 class Claim(Model):
-    """Something the agent says, and the evidence for it. Without times it stands for the whole clip."""
+    """Something the agent says, and the evidence for it. Without times it applies to the whole clip."""
 
     text: Text
     start_s: Seconds | None = None
@@ -257,7 +257,7 @@ class HistorySegment(Model):
 
 
 class History(Model):
-    """What was said before and during the clip. `begins: cut` means that the conversation is older than the clip."""
+    """What was said before and during the clip. `begins: cut` means that the conversation began before the clip."""
 
     begins: Literal["conversation", "cut"] = "conversation"
     segments: list[HistorySegment] = Field(default_factory=list)
@@ -280,7 +280,7 @@ class Valid(Model):
 
 
 class PermittedUpdate(Model):
-    """From when to when a prediction frame may read an update; without an end, to the end."""
+    """The interval in which prediction frames may read an update; without `end_s`, it lasts until the clip's end."""
 
     update: Name
     start_s: Seconds
@@ -302,7 +302,7 @@ class Masks(Model):
 
 
 class Sidecar(Model):
-    """Everything known about a clip besides its audio. Only `schema` and `identity` must be there."""
+    """Everything known about a clip besides its audio. Only `schema` and `identity` are required."""
 
     schema_: Literal["inkplex/sidecar@1"] = Field(alias="schema")
     identity: Identity
@@ -330,7 +330,7 @@ class Sidecar(Model):
 
 def _both_or_none(item: Timed) -> Timed:
     if (item.start_s is None) != (item.end_s is None):
-        raise ValueError("start_s and end_s come together")
+        raise ValueError("start_s and end_s must be given together")
     if item.start_s is not None and item.end_s is not None and item.end_s < item.start_s:
         raise ValueError("end_s must not be before start_s")
     return item
@@ -340,7 +340,7 @@ def _unique(place: str, items: object) -> set[str]:
     ids: set[str] = set()
     for item in items if isinstance(items, list) else ():
         if item.id in ids:
-            raise ValueError(f"{place}: the id {item.id!r} is there twice")
+            raise ValueError(f"{place}: the id {item.id!r} occurs twice")
         ids.add(item.id)
     return ids
 

@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.corpus.jsontext import JsonFault, parse_json, read_bounded
+from inkplex_data.corpus.jsontext import parse_json, read_bounded
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, Message, Part, ToolCall, TraceFormat
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
-from inkplex_data.problems import CODES
+from inkplex_data.faults import FaultError
+from inkplex_data.problems import refusal
 
 __all__ = [
     "Dialogue",
@@ -66,7 +67,7 @@ def read_traces(path: Path, format_name: str | None = None) -> TraceFile:
     if not known:
         raise UsageError(
             f"there is no trace format {format_name!r}",
-            next_step="known are " + ", ".join(form.name for form in formats()),
+            next_step="Known formats: " + ", ".join(form.name for form in formats()) + ".",
         )
     try:
         data = read_bounded(path).removeprefix(b"\xef\xbb\xbf")
@@ -87,7 +88,7 @@ def read_traces(path: Path, format_name: str | None = None) -> TraceFile:
     raise CorpusError(
         f"holds no dialogue of a known format{reason}",
         where=str(path),
-        next_step="known are " + ", ".join(form.title for form in known),
+        next_step="Known formats: " + ", ".join(form.title for form in known) + ".",
     )
 
 
@@ -95,13 +96,13 @@ def _documents(data: bytes) -> tuple[list[tuple[Any, str]], list[CallRefused]]:
     """The JSON values of a file with their places: one, or one a line."""
     try:
         return [(parse_json(data), "")], []
-    except JsonFault as whole:
+    except FaultError as whole:
         fault = _not_json(str(whole), "")
     documents, faults = [], []
     for number, line in _lines(data):
         try:
             documents.append((parse_json(line), f"line {number}: "))
-        except JsonFault as error:
+        except FaultError as error:
             faults.append(_not_json(str(error), f"line {number}: "))
     return (documents, faults) if documents else ([], [fault])
 
@@ -113,4 +114,4 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _not_json(what: str, place: str) -> CallRefused:
-    return CallRefused("trace-message", f"{place}{what}", next_step=CODES["trace-message"].remedy)
+    return refusal("trace-message", f"{place}{what}")

@@ -58,7 +58,7 @@ def _found(data: Any, place: str) -> Found:
 def _parse(found: Found) -> Dialogue:
     data = found.data
     if not _is_dialogue(data):
-        raise bad_message(f"{found.place}/original", "is no list of [speaker, text] pairs", data)
+        raise bad_message(f"{found.place}/original", "is not a list of [speaker, text] pairs", data)
     turns = data["original"]
     messages: list[Message] = []
     for index, (speaker, text) in enumerate(turns):

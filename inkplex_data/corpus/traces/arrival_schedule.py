@@ -15,12 +15,12 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from inkplex_data.clock import US_PER_S
-from inkplex_data.corpus.faults import breaches_of
 from inkplex_data.corpus.fields import Model
 from inkplex_data.corpus.traces.dialogue import Dialogue, Message
 from inkplex_data.corpus.traces.dialogue_requests import Turn
-from inkplex_data.errors import CallRefused, ConfigError
-from inkplex_data.problems import CODES
+from inkplex_data.errors import ConfigError
+from inkplex_data.faults import faults_of
+from inkplex_data.problems import refusal
 
 Rate = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Pause = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
@@ -65,8 +65,8 @@ def schedule_of(settings: Mapping[str, Any]) -> TraceSchedule:
     except ValidationError as error:
         raise ConfigError(
             "the schedule has faults",
-            faults=[str(breach) for breach in breaches_of(error, dict(settings), TraceSchedule)],
-            next_step="known are " + ", ".join(TraceSchedule.model_fields),
+            faults=[str(fault) for fault in faults_of(error, dict(settings), TraceSchedule)],
+            next_step="Known keys: " + ", ".join(TraceSchedule.model_fields) + ".",
         ) from error
 
 
@@ -135,7 +135,7 @@ def _known(messages: Sequence[Message]) -> tuple[list[int | None], int | None]:
                 f"{messages[index].place} has the time {us} µs, before {messages[latest].place} "
                 f"at {known[latest]} µs"
             )
-            raise CallRefused("trace-time", what, next_step=CODES["trace-time"].remedy)
+            raise refusal("trace-time", what)
         latest = index
     known = [None if us is None else us - starts_at_us for us in known]
     for index, message in enumerate(messages):

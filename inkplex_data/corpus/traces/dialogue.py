@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.faults import short
 from inkplex_data.errors import CallRefused
-from inkplex_data.problems import CODES
+from inkplex_data.faults import short
+from inkplex_data.problems import refusal
 
 Role = Literal["system", "user", "assistant", "tool", "other"]
 Media = Literal["audio", "image"]
@@ -97,9 +97,7 @@ class TraceFormat:
 def bad_message(place: str, rule: str, value: object = None) -> CallRefused:
     """The refusal of a dialogue because of what stands at `place`."""
     got = "" if value is None else f" (got {short(value)})"
-    return CallRefused(
-        "trace-message", f"{place or '/'} {rule}{got}", next_step=CODES["trace-message"].remedy
-    )
+    return refusal("trace-message", f"{place or '/'} {rule}{got}")
 
 
 def own_id(data: dict[str, Any], *names: str) -> str:
@@ -127,7 +125,7 @@ def time_us(value: object, place: str) -> int:
             moment = datetime.fromisoformat(value.strip())
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             return (moment - _EPOCH) // timedelta(microseconds=1)
-        raise ValueError(f"{value!r} is no time")
+        raise ValueError(f"{value!r} is not a time")
     except (ValueError, OverflowError) as error:
         what = f"{place} must be seconds, milliseconds since 1970 or an ISO 8601 time (got {short(value)})"
-        raise CallRefused("trace-time", what, next_step=CODES["trace-time"].remedy) from error
+        raise refusal("trace-time", what) from error

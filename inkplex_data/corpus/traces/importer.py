@@ -153,7 +153,7 @@ def _timed(dialogue: Dialogue, encoder: Encoder, schedule: TraceSchedule) -> Tim
             raise bad_message(dialogue.place, "holds nothing that a model could read")
         return timed
     except UnicodeError as error:
-        raise bad_message(dialogue.place, f"holds text that is no Unicode ({error})") from error
+        raise bad_message(dialogue.place, f"holds text that is not Unicode ({error})") from error
 
 
 def _header(

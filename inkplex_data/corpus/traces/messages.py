@@ -99,7 +99,7 @@ def _parse(found: Found) -> Dialogue:
         }
         data, place = data[name], f"{place}/{name}"
     if not _is_list(data):
-        raise bad_message(place, "is no list of messages", data)
+        raise bad_message(place, "is not a list of messages", data)
     messages = tuple(_message(item, f"{place}/{index}") for index, item in enumerate(data))
     declared = tuple(tool for tool in tools if isinstance(tool, dict)) if isinstance(tools, list) else ()
     return Dialogue(messages, found.place, declared, details)
@@ -152,7 +152,7 @@ def _content(content: Any, place: str) -> tuple[tuple[Part, ...], str]:
         elif isinstance(part, dict) and kind in _THINKING_PARTS:
             thinking += own_id(part, "thinking", "reasoning", "text")
         else:
-            raise bad_message(f"{place}/{index}", "is a part of a kind that is not known here", part)
+            raise bad_message(f"{place}/{index}", "is a part of an unknown kind", part)
     return tuple(part for part in parts if part.text or part.media), thinking
 
 

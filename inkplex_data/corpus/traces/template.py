@@ -19,7 +19,7 @@ from inkplex_data.corpus.traces.dialogue import Dialogue, Message
 from inkplex_data.corpus.traces.dialogue_requests import KIND_OF_ROLE, Spelled, Turn, call_arguments
 from inkplex_data.errors import CallRefused, ConfigError
 from inkplex_data.libraries import require
-from inkplex_data.problems import CODES
+from inkplex_data.problems import refusal
 
 
 class TemplateEncoder:
@@ -40,7 +40,7 @@ class TemplateEncoder:
             raise ConfigError(
                 "its tokenizer has no chat template",
                 where=str(source),
-                next_step="give its tokenizer.json alone, for Inkling's own framing",
+                next_step="Give its tokenizer.json alone to use Inkling's own framing.",
             )
         self._speller = Speller(self._backend)
         template = self._tokenizer.chat_template
@@ -149,7 +149,7 @@ class _Session:
             )
         except Exception as error:  # a template raises what it likes
             what = f"{self._dialogue.place or '/'}: the chat template refuses its messages ({error})"
-            raise CallRefused("trace-template", what, next_step=CODES["trace-template"].remedy) from error
+            raise refusal("trace-template", what) from error
         return str(text)
 
 

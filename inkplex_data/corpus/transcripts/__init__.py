@@ -20,8 +20,8 @@ from inkplex_data.corpus.transcripts.transcript import (
     TranscriptFormat,
 )
 from inkplex_data.corpus.word_repair import TimedWord, repair_words
-from inkplex_data.errors import CallRefused, CorpusError, UsageError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.errors import CorpusError, UsageError
+from inkplex_data.problems import ProblemLog, refusal
 
 __all__ = [
     "Content",
@@ -85,7 +85,7 @@ def read_segments(path: Path, format_name: str | None = None) -> list[Segment]:
     """
     form, content = _opened(path, format_name)
     if form.segments is None:
-        raise CallRefused("words-unreadable", f"{form.title} has no segments to time", where=str(path))
+        raise refusal("words-unreadable", f"{form.title} has no segments to time", path)
     return form.segments(content)
 
 
@@ -93,17 +93,17 @@ def _opened(path: Path, format_name: str | None) -> tuple[TranscriptFormat, Cont
     try:
         content = Content(path, read_bounded(path))
     except (OSError, CorpusError) as error:
-        raise CallRefused("words-unreadable", str(error), where=str(path)) from error
+        raise refusal("words-unreadable", str(error), path) from error
     form = _named(format_name) if format_name else detect(content)
     if form is None:
         if content.json is NOT_JSON and path.suffix.lower() == ".json":
-            raise CallRefused("words-unreadable", f"is not JSON ({content.json_error})", where=str(path))
+            raise refusal("words-unreadable", f"is not JSON ({content.json_error})", path)
         known = ", ".join(form.title for form in formats())
-        raise CallRefused(
+        raise refusal(
             "words-unknown-format",
-            "is a transcript of no known format",
-            where=str(path),
-            next_step=f"known are {known}",
+            "is in no known transcript format",
+            path,
+            next_step=f"Known formats: {known}.",
         )
     return form, content
 
@@ -142,5 +142,5 @@ def _named(name: str) -> TranscriptFormat:
             return form
     raise UsageError(
         f"there is no transcript format {name!r}",
-        next_step="known are " + ", ".join(form.name for form in formats()),
+        next_step="Known formats: " + ", ".join(form.name for form in formats()) + ".",
     )

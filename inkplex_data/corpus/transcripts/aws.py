@@ -134,7 +134,7 @@ def _parse_analytics(content: Content) -> Transcript:
         where = f"Transcript[{number}]"
         items = turn.get("Items") if isinstance(turn, dict) else None
         if not isinstance(items, list):
-            words.append(malformed(turn, where, "is no turn with Items"))
+            words.append(malformed(turn, where, "is not a turn with Items"))
             continue
         role = str(turn.get("ParticipantRole", SPEAKER_UNKNOWN))
         words += _turn(items, where, role)

@@ -91,7 +91,7 @@ def _text(phrase: dict[str, Any]) -> str:
 
 def _words(phrase: object, where: str) -> list[RawWord]:
     if not isinstance(phrase, dict):
-        return [malformed(phrase, where, "is no phrase")]
+        return [malformed(phrase, where, "is not a phrase")]
     best = _best(phrase)
     for key in ("displayWords", "DisplayWords", "words", "Words"):
         words = best.get(key)

@@ -70,7 +70,7 @@ def _words(segment: dict[str, Any], where: str, role: str) -> list[RawWord]:
     text, base = segment.get("transcript"), segment.get("offset_ms")
     offsets, lengths = segment.get("word_offsets_ms"), segment.get("word_durations_ms")
     if not isinstance(text, str) or not isinstance(offsets, list) or not isinstance(lengths, list):
-        return [malformed(segment, where, "is no segment with a transcript and word times")]
+        return [malformed(segment, where, "is not a segment with a transcript and word times")]
     spoken = text.split()
     if not len(spoken) == len(offsets) == len(lengths) or not isinstance(base, int):
         return [malformed(text, where, f"has {len(spoken)} words and {len(offsets)} word times")]

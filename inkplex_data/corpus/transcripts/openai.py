@@ -20,7 +20,7 @@ from inkplex_data.corpus.transcripts.transcript import (
     word_from_object,
 )
 from inkplex_data.corpus.word_repair import RawWord
-from inkplex_data.errors import CallRefused
+from inkplex_data.problems import refusal
 
 NAME = "openai"
 
@@ -41,11 +41,11 @@ def _parse(content: Content) -> Transcript:
     document = content.json
     words = _flat(content, document) or _nested(content, document)
     if not words and str(document.get("text", "")).strip():
-        raise CallRefused(
+        raise refusal(
             "words-no-word-times",
             "has text and segments, but no timed words",
-            where=str(content.path),
-            next_step="time its words with `inkplex-data align`, or transcribe with word timestamps on",
+            content.path,
+            next_step="Time its words with `inkplex-data align`, or transcribe with word timestamps on.",
         )
     return Transcript(label_speakers(words), NAME, content.path)
 

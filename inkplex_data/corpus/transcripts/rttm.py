@@ -13,7 +13,7 @@ from inkplex_data.corpus.transcripts.transcript import (
     span,
     unreadable,
 )
-from inkplex_data.errors import CallRefused
+from inkplex_data.problems import refusal
 
 NAME = "rttm"
 _SPOKEN = (
@@ -81,12 +81,7 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
 
 
 def _parse(content: Content) -> Transcript:
-    raise CallRefused(
-        "words-speakers-only",
-        "says who speaks when, and has no words",
-        where=str(content.path),
-        next_step="give it to `inkplex-data diarize`, and the words in a file of their own",
-    )
+    raise refusal("words-speakers-only", "says who speaks when, and has no words", content.path)
 
 
 FORMAT = TranscriptFormat(NAME, "RTTM", (), _detect, _parse, segments=turns)

@@ -26,7 +26,7 @@ def words_of_segments(segments: list[Any], *, text: str, confidence: str) -> lis
         item = f"segments[{number}]"
         words = segment.get("words", []) if isinstance(segment, dict) else None
         if not isinstance(words, list):
-            found.append(malformed(segment, item, "is no segment with words"))
+            found.append(malformed(segment, item, "is not a segment with words"))
             continue
         if not words and isinstance(segment.get("text"), str) and segment["text"].strip():
             found.append(malformed(segment["text"], item, "has text but no timed words"))

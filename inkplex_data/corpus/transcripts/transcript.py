@@ -12,9 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
-from inkplex_data.corpus.faults import short
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
 from inkplex_data.errors import CallRefused
+from inkplex_data.faults import short
+from inkplex_data.problems import refusal
 
 NOT_JSON: Final = object()
 """Value of `Content.json` for a file that is no JSON."""
@@ -150,17 +151,12 @@ class TranscriptFormat:
 
 
 def unreadable(content: Content, what: str) -> CallRefused:
-    return CallRefused("words-unreadable", what, where=str(content.path))
+    return refusal("words-unreadable", what, content.path)
 
 
 def untimed(content: Content, what: str) -> CallRefused:
     """The refusal of a transcript that has text, and times for stretches of it only."""
-    return CallRefused(
-        "words-no-word-times",
-        what,
-        where=str(content.path),
-        next_step="time its words with `inkplex-data align`",
-    )
+    return refusal("words-no-word-times", what, content.path)
 
 
 def malformed(entry: object, item: str, fault: str) -> RawWord:

@@ -64,9 +64,9 @@ class ChunkRule:
 
 @dataclass(frozen=True)
 class Fork:
-    """A cache as it was after `position` tokens of the context of request `call`, which computed the last."""
+    """A cache as it was after `position` tokens of the context of request `number`, which computed the last."""
 
-    call: int
+    number: int
     position: int
 
 
@@ -79,7 +79,7 @@ class RequestPlan:
     which the cache is kept for later requests; each ends a chunk.
     """
 
-    call: int
+    number: int
     fork: Fork | None
     last: bool
     chunks: tuple[tuple[int, int], ...]
@@ -89,23 +89,23 @@ class RequestPlan:
 def plan_capture(ownership: Ownership, rule: ChunkRule) -> list[RequestPlan]:
     """The requests that computed tokens, in layout order."""
     forks: dict[int, Fork | None] = {}
-    for call in ownership.calls:
-        prefix = ownership.prefix_tokens(call)
-        if prefix < ownership.context_tokens(call):
-            forks[call] = Fork(ownership.owner_of(call, prefix - 1), prefix) if prefix else None
-    last_user = {fork: call for call, fork in forks.items() if fork is not None}
+    for number in ownership.numbers:
+        prefix = ownership.prefix_tokens(number)
+        if prefix < ownership.context_tokens(number):
+            forks[number] = Fork(ownership.owner_of(number, prefix - 1), prefix) if prefix else None
+    last_user = {fork: number for number, fork in forks.items() if fork is not None}
     keep: dict[int, set[int]] = {}
     for left in last_user:
-        keep.setdefault(left.call, set()).add(left.position)
+        keep.setdefault(left.number, set()).add(left.position)
     plans = []
-    for call, fork in forks.items():
-        kept = keep.get(call, set())
-        start, stop = ownership.prefix_tokens(call), ownership.context_tokens(call)
+    for number, fork in forks.items():
+        kept = keep.get(number, set())
+        start, stop = ownership.prefix_tokens(number), ownership.context_tokens(number)
         plans.append(
             RequestPlan(
-                call,
+                number,
                 fork,
-                fork is not None and last_user[fork] == call,
+                fork is not None and last_user[fork] == number,
                 rule.cut(start, stop, kept),
                 frozenset(kept),
             )

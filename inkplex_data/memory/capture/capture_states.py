@@ -1,6 +1,6 @@
 """Hidden rows of a recording's tokens, computed by Inkling chunk by chunk and handed out as they come.
 
-Nothing but caches and the chunk in work is held: neither a call's states nor its logits ever exist whole.
+Nothing but caches and the chunk in work is held: neither a request's states nor its logits ever exist whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, RequestPla
 from inkplex_data.memory.capture.inkling import Inkling, fork_cache, share_prefix
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_tensor
 from inkplex_data.memory.ownership import Ownership, Request
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +36,7 @@ def capture_states(
     source: str = "recording.jsonl",
     audio: Audio | None = None,
 ) -> Iterator[tuple[int, int, NDArray[np.uint16]]]:
-    """(call, first position, states) of every chunk, in layout order.
+    """(request, first position, states) of every chunk, in layout order.
 
     States are bfloat16 bits, uint16 [n, 3, D]. A request that begins with a cached prefix goes on from the
     cache of the request that computed it. Recordings carry no audio: where `audio` brings the dMel rows of
@@ -45,7 +45,7 @@ def capture_states(
     Raises RecordingError for contradictions between requests, for a token that the model's vocabulary does
     not have, for media that are not there, and for states that are not finite.
     """
-    for call, first, rows in capture_rows(
+    for number, first, rows in capture_rows(
         requests, model, chunk_tokens=chunk_tokens, source=source, audio=audio
     ):
         states = from_tensor(rows)
@@ -53,10 +53,10 @@ def capture_states(
         if bad is not None:
             raise _error(
                 "recording-states-invalid",
-                f"call {call}: the model's states at position {first + bad} are not finite in bfloat16",
+                f"request {number}: the model's states at position {first + bad} are not finite in bfloat16",
                 source,
             )
-        yield call, first, states
+        yield number, first, states
 
 
 def capture_rows(
@@ -69,14 +69,14 @@ def capture_rows(
 ) -> Iterator[tuple[int, int, torch.Tensor]]:
     """As `capture_states`, before rounding: [n, 3, D] in the model's dtype and on its device."""
     ownership = Ownership(requests, source=source)
-    by_call = {request.call: request for request in requests}
+    by_number = {request.call: request for request in requests}
     for request in requests:
         check_request(request, model, source=source, audio=audio)
     kept: dict[Fork, Any] = {}
     cache: Any = None
     for plan in plan_capture(ownership, ChunkRule(chunk_tokens)):
         cache = _start(plan, kept, model)
-        request = by_call[plan.call]
+        request = by_number[plan.number]
         mine: list[Any] = []
         prefix = plan.chunks[0][0]
         for start, stop in plan.chunks:
@@ -85,9 +85,9 @@ def capture_rows(
                 share_prefix(earlier, cache)
             if stop in plan.keep:
                 ended = stop == plan.chunks[-1][1]
-                kept[Fork(plan.call, stop)] = cache if ended else fork_cache(cache)
-                mine += [] if ended else [kept[Fork(plan.call, stop)]]
-            yield plan.call, start, rows
+                kept[Fork(plan.number, stop)] = cache if ended else fork_cache(cache)
+                mine += [] if ended else [kept[Fork(plan.number, stop)]]
+            yield plan.number, start, rows
 
 
 def _start(plan: RequestPlan, kept: dict[Fork, Any], model: Inkling) -> Any:
@@ -116,26 +116,26 @@ def check_request(request: Request, model: Inkling, *, source: str, audio: Audio
         at = int(unknown[0])
         raise _error(
             "recording-token-id",
-            f"token {at} of call {request.call} has id {request.ids[at]}; {model.identity.id} has "
+            f"token {at} of request {request.call} has id {request.ids[at]}; {model.identity.id} has "
             f"{model.vocabulary} ids",
             where,
         )
     if (request.media == IMAGE).any():
         at = int(np.flatnonzero(request.media == IMAGE)[0])
-        what = f"token {at} of call {request.call} stands for an image, which the recording does not carry"
+        what = f"token {at} of request {request.call} stands for an image, which the recording does not carry"
         raise _error("recording-media-absent", what, where)
     placeholders = int((request.media == AUDIO).sum())
     given = None if audio is None else audio.get(request.call)
     if placeholders and given is None:
-        what = f"{placeholders} tokens of call {request.call} stand for audio, which the recording does not carry"
+        what = f"{placeholders} tokens of request {request.call} stand for audio, which the recording does not carry"
         raise _error("recording-media-absent", what, where)
     if placeholders and model.audio is None:
-        what = f"{model.identity.id} has no audio front end for the audio tokens of call {request.call}"
+        what = f"{model.identity.id} has no audio front end for the audio tokens of request {request.call}"
         raise _error("recording-media-absent", what, where)
     if given is not None and len(given) != placeholders:
-        what = f"call {request.call} has {placeholders} audio tokens and {len(given)} dMel rows"
+        what = f"request {request.call} has {placeholders} audio tokens and {len(given)} dMel rows"
         raise _error("recording-media-absent", what, where)
 
 
 def _error(code: str, what: str, where: str) -> RecordingError:
-    return RecordingError(code, what, where=where, next_step=CODES[code].remedy)
+    return recording_refusal(code, what, where)

@@ -15,11 +15,12 @@ from typing import Any, Final, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from inkplex_data.corpus.jsontext import JsonFault, parse_json
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import RecordingError
+from inkplex_data.faults import FaultError
 from inkplex_data.grid import STATE_ROWS
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_float32
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 CODE: Final = "recording-states-invalid"
 TENSOR: Final = "states"
@@ -99,12 +100,12 @@ def open_states_file(path: Path, *, tokens: int, where: str) -> StatesFile:
             size, modified_ns = _stamp(file.fileno())
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(HEADER_BYTES, size - 8):
-                raise states_error(f"is no safetensors file: {size:,} bytes, header of {length:,}", where)
+                raise states_error(f"is not a safetensors file: {size:,} bytes, header of {length:,}", where)
             header = parse_json(file.read(length))
     except OSError as error:
         raise states_error(f"cannot be read ({error.strerror or error})", where) from error
-    except JsonFault as error:
-        raise states_error(f"is no safetensors file: its header {error}", where) from error
+    except FaultError as error:
+        raise states_error(f"is not a safetensors file: its header {error}", where) from error
     name, dtype, shape, (begin, end) = _tensor(header, where)
     expected = [tokens, len(STATE_ROWS)]
     if len(shape) != 3 or shape[:2] != expected or shape[2] < 1:
@@ -150,4 +151,4 @@ def _stamp(descriptor: int) -> tuple[int, int]:
 
 def states_error(what: str, where: str) -> RecordingError:
     """An error about a request's states."""
-    return RecordingError(CODE, what, where=where, next_step=CODES[CODE].remedy)
+    return recording_refusal(CODE, what, where)

@@ -19,7 +19,12 @@ from numpy.typing import NDArray
 from inkplex_data.errors import CheckpointError, ConfigError
 from inkplex_data.libraries import require
 from inkplex_data.memory.capture.inkling_small import build_small
-from inkplex_data.memory.capture.inkling_source import FULL_MODEL, Checkpoint, find_checkpoint, small_seed
+from inkplex_data.memory.capture.inkling_source import (
+    FULL_MODEL,
+    InklingCheckpoint,
+    find_checkpoint,
+    small_seed,
+)
 from inkplex_data.torch_settings import exact_convolutions, torch_threads
 
 if TYPE_CHECKING:
@@ -176,11 +181,11 @@ def _device(name: str) -> Any:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(
-            f"no device {name!r}: {reason}", where="memory.capture.device", next_step="use auto or cpu"
+            f"no device {name!r}: {reason}", where="memory.capture.device", next_step="Use auto or cpu."
         ) from error
 
 
-def _load(checkpoint: Checkpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
+def _load(checkpoint: InklingCheckpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
     from safetensors import SafetensorError
     from transformers import InklingModel, InklingTextModel
 
@@ -201,7 +206,7 @@ def _load(checkpoint: Checkpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
         raise CheckpointError(
             f"the checkpoint cannot be loaded: {reason[0] if reason else type(error).__name__}",
             where=checkpoint.id,
-            next_step="download it again; an interrupted download is the usual cause",
+            next_step="Download it again; an interrupted download is the usual cause.",
         ) from error
     lacking = sorted(report["missing_keys"]) + sorted(str(key) for key in report["mismatched_keys"])
     prefix = "language_model." if whole else ""
@@ -210,7 +215,7 @@ def _load(checkpoint: Checkpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
         raise CheckpointError(
             f"{len(needed)} weights are missing or of another shape, among them {needed[0]}",
             where=checkpoint.id,
-            next_step="download it again; states of random weights would mean nothing",
+            next_step="Download it again; states of random weights would mean nothing.",
         )
     model = model.to(device)
     if not whole:

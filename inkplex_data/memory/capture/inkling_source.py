@@ -25,7 +25,7 @@ CONFIG_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class InklingCheckpoint:
     """A folder with `config.json` and weights; `id` is the hub id or the folder's name."""
 
     id: str
@@ -45,12 +45,12 @@ def small_seed(spec: str) -> int | None:
         raise ConfigError(
             f"the seed of the small model is a whole number from 0 to 2^63 − 1, got {text!r}",
             where=WHERE,
-            next_step="for example small:0",
+            next_step="Write a number, for example small:0.",
         )
     return int(text)
 
 
-def find_checkpoint(spec: str) -> Checkpoint:
+def find_checkpoint(spec: str) -> InklingCheckpoint:
     """The checkpoint that `spec` names: a folder, or a hub id, downloaded or taken from the cache.
 
     Raises ConfigError where there is none, or it is no Inkling of 42 blocks.
@@ -60,10 +60,12 @@ def find_checkpoint(spec: str) -> Checkpoint:
         return _checked(path.resolve().name, path)
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", spec):
         return _checked(spec, _download(spec))
-    raise ConfigError(f"{spec!r} is no folder and no hub id (owner/name)", where=WHERE, next_step=WAYS_ON)
+    raise ConfigError(
+        f"{spec!r} is neither a folder nor a hub id (owner/name)", where=WHERE, next_step=WAYS_ON
+    )
 
 
-def _checked(model_id: str, folder: Path) -> Checkpoint:
+def _checked(model_id: str, folder: Path) -> InklingCheckpoint:
     config = _read_config(folder, model_id)
     model_type = config.get("model_type")
     if model_type not in (TEXT_MODEL, FULL_MODEL):
@@ -76,11 +78,11 @@ def _checked(model_id: str, folder: Path) -> Checkpoint:
     blocks = text.get("num_hidden_layers") if isinstance(text, dict) else None
     if blocks != BLOCKS:
         raise ConfigError(
-            f"the model has {blocks} blocks; rows {', '.join(map(str, STATE_ROWS))} are those of {BLOCKS}",
+            f"the model has {blocks} blocks; rows {', '.join(map(str, STATE_ROWS))} need {BLOCKS}",
             where=model_id,
-            next_step="use Inkling Small, whose blocks number 42",
+            next_step="Use Inkling Small, which has 42 blocks.",
         )
-    return Checkpoint(model_id, folder, str(model_type))
+    return InklingCheckpoint(model_id, folder, str(model_type))
 
 
 def _read_config(folder: Path, model_id: str) -> dict[str, Any]:

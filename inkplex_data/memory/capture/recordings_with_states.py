@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from inkplex_data.atomic import replacing
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json
-from inkplex_data.corpus.recordings.recording import RecordingCall, read_recording
+from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import UsageError
 from inkplex_data.grid import STATE_ROWS
 from inkplex_data.memory.capture.capture_plan import ChunkRule
@@ -66,10 +66,10 @@ def capture_recording(
     meter = _Meter(sum(sizes.values()), progress)
     files: dict[int, Path] = {}
     chunks = capture_states(requests, model, chunk_tokens=chunk_tokens, source=path.name)
-    for call, group in groupby(chunks, key=lambda chunk: chunk[0]):
-        files[call] = _target(path, out, call)
+    for number, group in groupby(chunks, key=lambda chunk: chunk[0]):
+        files[number] = _target(path, out, number)
         blocks = meter.passing(states for _, _, states in group)
-        write_states_file(files[call], blocks, tokens=sizes[call], width=model.width)
+        write_states_file(files[number], blocks, tokens=sizes[number], width=model.width)
     provenance = {"capture": {**model.identity.as_dict(), "chunks": ChunkRule(chunk_tokens).as_dict()}}
     target = _write(path, out, files, model=model.identity.id, provenance=provenance)
     return _stated(target, requests, model.width)
@@ -135,7 +135,7 @@ def write_states_file(path: Path, blocks: Iterable[NDArray[np.uint16]], *, token
             raise ValueError(f"{rows} rows of states for {tokens} tokens")
 
 
-def _files(folder: Path, requests: Sequence[RecordingCall]) -> dict[int, Path]:
+def _files(folder: Path, requests: Sequence[RecordedRequest]) -> dict[int, Path]:
     """Request → its file in `folder`. Every request that computed tokens has one, every file a request."""
     found: dict[int, Path] = {}
     if not folder.is_dir():
@@ -159,7 +159,7 @@ def _files(folder: Path, requests: Sequence[RecordingCall]) -> dict[int, Path]:
         raise UsageError(
             f"there are no states of request {', '.join(map(str, missing[:5]))}{' …' * (len(missing) > 5)}",
             where=str(folder),
-            next_step=f"Name each file after its request, like call-{missing[0]}.safetensors; there is {have}.",
+            next_step=f"Name each file after its request, like request-{missing[0]}.safetensors; there is {have}.",
         )
     strangers = sorted(found.keys() - {request.call for request in requests})
     if strangers:
@@ -175,8 +175,8 @@ def _name(path: Path) -> str:
     return path.name.removesuffix(".jsonl").removesuffix(".recording")
 
 
-def _target(path: Path, out: Path, call: int) -> Path:
-    return out / f"{_name(path)}.states" / f"{call:06d}.safetensors"
+def _target(path: Path, out: Path, number: int) -> Path:
+    return out / f"{_name(path)}.states" / f"{number:06d}.safetensors"
 
 
 def _write(
@@ -199,7 +199,7 @@ def _write(
     return target
 
 
-def _stated(target: Path, requests: Sequence[RecordingCall], width: int) -> StatedRecording:
+def _stated(target: Path, requests: Sequence[RecordedRequest], width: int) -> StatedRecording:
     name = read_recording(target).header.recording
     return StatedRecording(target, name, len(requests), sum(map(len, requests)), width)
 

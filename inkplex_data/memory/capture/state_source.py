@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inkplex_data.config.recipe import CaptureConfig
-from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture.capture_plan import ChunkRule
 from inkplex_data.memory.capture.capture_states import Audio, capture_states
 from inkplex_data.memory.capture.imported_states import (
@@ -23,7 +22,7 @@ from inkplex_data.memory.capture.imported_states import (
 )
 from inkplex_data.memory.capture.inkling import Inkling, load_inkling
 from inkplex_data.memory.ownership import Request
-from inkplex_data.problems import CODES
+from inkplex_data.problems import recording_refusal
 
 if TYPE_CHECKING:
     from inkplex_data.memory.capture.inkling import Dtype
@@ -74,10 +73,10 @@ def state_source(
             without = next(request for request in computed if request.states_path is None)
             code = "recording-states-mixed"
             what = (
-                f"call {without.call} names no states; call {named[0].call} (line {named[0].line}) names "
+                f"request {without.call} names no states; request {named[0].call} (line {named[0].line}) names "
                 f"{named[0].states_path.name if named[0].states_path else ''}"
             )
-            raise RecordingError(code, what, where=f"{source}:{without.line}", next_step=CODES[code].remedy)
+            raise recording_refusal(code, what, f"{source}:{without.line}")
         return ImportedStates(tuple(_open(request, source) for request in named))
     if capture is None or not computed:
         return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from inkplex_data.audio.call_audio import CallFiles
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import ChannelSpec
 from inkplex_data.pipeline import tools
@@ -19,6 +20,7 @@ class AgentSideJob(Job):
     """One call whose sides are to be told. `transcribe`: Whisper hears the beginnings where the rest leaves doubt."""
 
     text: CallText
+    files: CallFiles = field(compare=False)
     transcribe: bool
 
     @property
@@ -40,6 +42,7 @@ def guess_side(job: AgentSideJob, folder: Path) -> AgentSide:
     found = decide(
         entry,
         "auto",
+        files=job.files,
         text=job.text,
         threshold=job.recipe.audio.agent_confidence,
         hear=_hear(job) if job.transcribe else None,

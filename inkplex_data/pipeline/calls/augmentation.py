@@ -40,23 +40,23 @@ def prepare(streams: CallStreams, recipe: Recipe, call_id: str, split: str) -> A
     config = recipe.augment
     if config is None or split not in config.splits:
         return None
-    units, rms = {}, {}
-    for role in ("agent", "caller"):
-        meter, squares = LevelMeter(), 0.0
-        for chunk in meter.watch(streams.open(role)):
-            squares += float(np.square(chunk, dtype=np.float64).sum())
-        units[role] = units_of_activity(speech_activity(meter.levels_db()), STEP_US)
-        rms[role] = (squares / max(streams.scan.samples, 1)) ** 0.5
+    meters, caller_squares = (LevelMeter(), LevelMeter()), 0.0
+    for agent, caller in zip(*streams.open(), strict=True):
+        meters[0].push(agent)
+        meters[1].push(caller)
+        caller_squares += float(np.square(caller, dtype=np.float64).sum())
+    units = [units_of_activity(speech_activity(meter.levels_db()), STEP_US) for meter in meters]
     folder = config.noise.folder if config.noise is not None else None
     plan = plan_augment(
         config,
         call_id,
         samples=streams.scan.samples,
-        agent=units["agent"],
-        caller=units["caller"],
+        agent=units[0],
+        caller=units[1],
         noise_files=noise_files(folder) if folder is not None else (),
     )
-    return Augmentation(plan, rms["caller"], config.seed, None if folder is None else Path(folder))
+    rms = (caller_squares / max(streams.scan.samples, 1)) ** 0.5
+    return Augmentation(plan, rms, config.seed, None if folder is None else Path(folder))
 
 
 @lru_cache(maxsize=4)

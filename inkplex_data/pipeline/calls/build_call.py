@@ -32,7 +32,7 @@ from inkplex_data.pipeline.calls.augmentation import (
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
 from inkplex_data.pipeline.calls.prepare import prepare_call
-from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob, call_audio
+from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.calls.turn_columns import turn_row
 from inkplex_data.pipeline.recordings import ReadRecording
 from inkplex_data.pipeline.result_files import load_field
@@ -70,7 +70,7 @@ class CallJob(Job):
     @property
     def entry(self) -> CallEntry:
         """The call as the corpus has it."""
-        return self.scanned.files.entry
+        return self.scanned.given.entry
 
     @property
     def key(self) -> str:
@@ -85,13 +85,13 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     """All of one call: text stream, loss mask, codes and versions. Raises CallRefused."""
     recipe, frames = job.recipe, job.scan.frames
     found = SCAN.do(dataclasses.replace(job.scanned, build=job.build))
-    prepared = prepare_call(job.scanned.files, job.build)
+    prepared = prepare_call(job.scanned.given, job.build)
     entry = prepared.entry
     log = ProblemLog(entry.call_id, strict=recipe.strict)
     log.extend([*found.problems, *job.notes])
     words = list(found.words)
     sidecar = prepared.text.sidecar
-    streams = CallStreams(call_audio(entry), job.scan, recipe)
+    streams = CallStreams(prepared.audio, job.scan, recipe)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
     if augmentation is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.band import is_telephony
-from inkplex_data.audio.call_audio import CallAudio
-from inkplex_data.audio.call_scan import ROLES, Role
+from inkplex_data.audio.call_audio import CHUNK_SAMPLES, CallAudio
+from inkplex_data.audio.call_scan import SIDES, Side
+from inkplex_data.audio.files.blocks import rechunk
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.sidecars.sidecar_models import Transform
 from inkplex_data.errors import UsageError
@@ -22,20 +24,29 @@ Chunks = Iterator[npt.NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class CallStreams:
-    """Opens each side as often as it is asked for; every stream has `scan.samples` samples."""
+    """Opens both sides as often as they are asked for; every stream has `scan.samples` samples."""
 
     audio: CallAudio
     scan: Scan
     recipe: Recipe
 
-    def open(self, role: Role) -> Chunks:
-        """float32 chunks [n] of one side. Raises CallRefused where the audio differs from its scan."""
-        chunks = self.audio.stream(role, samples=self.scan.samples)
+    def open(self) -> tuple[Chunks, Chunks]:
+        """Agent and caller in float32 chunks [n] of 25 frames, the last one shorter, from one decoding.
+
+        To be read in step: what one side is ahead of the other is held in memory. Raises CallRefused where the
+        audio differs from its scan.
+        """
+        first, second = itertools.tee(self.audio.streams(samples=self.scan.samples))
+        agent, caller = (pair[0] for pair in first), (pair[1] for pair in second)
+        return self._widened("agent", agent), self._widened("caller", caller)
+
+    def _widened(self, side: Side, chunks: Chunks) -> Chunks:
         extension = tools.bandwidth(self.recipe.audio.bandwidth)
-        band_hz = self.scan.band_hz(role)
+        band_hz = self.scan.band_hz(side)
         if extension is None or band_hz is None or not is_telephony(band_hz):
             return chunks
-        return _counted(extension.extend(chunks, band_hz=band_hz), self.scan.samples, extension.identity)
+        wide = _counted(extension.extend(chunks, band_hz=band_hz), self.scan.samples, extension.identity)
+        return rechunk(wide, CHUNK_SAMPLES)
 
     def transforms(self) -> list[Transform]:
         """What `open` does to the sound besides resampling."""
@@ -45,10 +56,10 @@ class CallStreams:
         return [
             Transform(
                 name="bandwidth-extension",
-                settings={"channel": role, "model": extension.identity, "band_hz": self.scan.band_hz(role)},
+                settings={"channel": side, "model": extension.identity, "band_hz": self.scan.band_hz(side)},
             )
-            for role in ROLES
-            if is_telephony(self.scan.band_hz(role))
+            for side in SIDES
+            if is_telephony(self.scan.band_hz(side))
         ]
 
 

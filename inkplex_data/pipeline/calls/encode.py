@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,13 +12,15 @@ import numpy.typing as npt
 from inkplex_data.audio.activity import LevelMeter, speech_activity
 from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.audio.augment_streams import change_agent, change_caller
-from inkplex_data.audio.call_scan import ROLES
+from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import frame_energy_db
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.grid import LEVEL_FLOOR_DB
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import Augmentation
 from inkplex_data.pipeline.calls.call_streams import CallStreams
+
+Levels = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Encoded:
     `level` int8 [F, 2] in dBFS; `activity` bool [steps of 10 ms] of agent and caller."""
 
     codes: npt.NDArray[np.uint16]
-    level: npt.NDArray[np.int8]
+    level: Levels
     activity: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 
 
@@ -35,35 +38,33 @@ def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | No
 
     Raises CallRefused where the audio differs from its scan.
     """
-    mimi = tools.codec(recipe.codec.id)
+    plan = augmentation.plan if augmentation is not None else AugmentPlan()
+    meters = LevelMeter(), LevelMeter()
+    agent, caller = streams.open()
+    agent, caller = meters[0].watch(change_agent(agent, plan)), meters[1].watch(caller)
+    if augmentation is not None:
+        echoed: Iterable[Samples] = ()
+        if plan.room is not None:
+            agent, echoed = itertools.tee(agent)
+        caller = change_caller(
+            caller,
+            plan,
+            samples=streams.scan.samples,
+            rms=augmentation.caller_rms,
+            agent=echoed,
+            noise_folder=augmentation.noise_folder,
+        )
+    levels: tuple[list[Levels], list[Levels]] = ([], [])
+    sides = zip(_measured(agent, levels[0]), _measured(caller, levels[1]), strict=True)
+    codes = tools.codec(recipe.codec.id).encode_pair(sides)
+    return Encoded(
+        codes,
+        np.stack([np.concatenate(own) for own in levels], axis=1),
+        (speech_activity(meters[0].levels_db()), speech_activity(meters[1].levels_db())),
+    )
 
-    def agent() -> Iterator[npt.NDArray[np.float32]]:
-        plan = augmentation.plan if augmentation is not None else AugmentPlan()
-        return change_agent(streams.open("agent"), plan)
 
-    codes, levels, activity = [], [], []
-    for role in ROLES:
-        heard: list[npt.NDArray[np.int8]] = []
-        meter = LevelMeter()
-        stream = meter.watch(agent() if role == "agent" else streams.open("caller"))
-        if role == "caller" and augmentation is not None:
-            stream = change_caller(
-                stream,
-                augmentation.plan,
-                samples=streams.scan.samples,
-                rms=augmentation.caller_rms,
-                agent=agent,
-                noise_folder=augmentation.noise_folder,
-            )
-        codes.append(mimi.encode(_measured(stream, heard)))
-        levels.append(np.concatenate(heard))
-        activity.append(speech_activity(meter.levels_db()))
-    return Encoded(np.concatenate(codes, axis=1), np.stack(levels, axis=1), (activity[0], activity[1]))
-
-
-def _measured(
-    chunks: Iterable[npt.NDArray[np.float32]], heard: list[npt.NDArray[np.int8]]
-) -> Iterator[npt.NDArray[np.float32]]:
+def _measured(chunks: Iterable[Samples], heard: list[Levels]) -> Iterator[Samples]:
     """Pass chunks on, and note the level of their frames: int8, whole dB. Chunks are of whole frames but the last."""
     for chunk in chunks:
         level_db = frame_energy_db([chunk])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from inkplex_data.audio.files.audio_source import open_audio
+from inkplex_data.audio.call_audio import CallAudio, CallFiles, ChannelRef, open_files
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.pipeline.calls import spoken_words, two_streams
@@ -29,14 +29,14 @@ PREPARE_KEYS: Final = ("audio.agent", "audio.mono", "text.main_speaker", "words.
 
 
 @dataclass(frozen=True)
-class CallFiles:
+class CallInput:
     """A call of the corpus with what else lies beside it. `turns`: an RTTM file of the audio's own name."""
 
     entry: CallEntry
     turns: Path | None
 
     @classmethod
-    def of(cls, entry: CallEntry) -> CallFiles:
+    def of(cls, entry: CallEntry) -> CallInput:
         """Look for the turns beside a call of one file."""
         path = entry.audio.with_suffix(".rttm") if isinstance(entry.audio, Path) else None
         return cls(entry, path if path is not None and path.is_file() else None)
@@ -44,9 +44,10 @@ class CallFiles:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the call says, with what was made for it, and what there is to say about that."""
+    """What the call says, with what was made for it, its opened audio, and what there is to say about that."""
 
     text: CallText
+    audio: CallAudio
     notes: tuple[Problem, ...]
 
     @property
@@ -54,44 +55,50 @@ class Prepared:
         return self.text.entry
 
 
-def prepare_call(files: CallFiles, build: Build) -> Prepared:
+def prepare_call(given: CallInput, build: Build) -> Prepared:
     """The same files at every asking, made at the first.
 
-    Raises CallRefused (what decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
+    Raises CallRefused (what opening, decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
     """
     recipe = build.recipe
-    text = CallText.of(files.entry, agent=recipe.words.agent, main=recipe.text.main_speaker)
+    text = CallText.of(given.entry, agent=recipe.words.agent, main=recipe.text.main_speaker)
     notes: list[Problem] = []
     listens = recipe.words.source == "whisper" and not text.has_words
-    if recipe.audio.mono == "diarize" and _is_mono(files.entry):
-        text = _divided(text, files.turns, build, notes)
+    files = open_files(text.entry.audio)
+    if recipe.audio.mono == "diarize" and _is_mono(text.entry, files):
+        text = _divided(text, files, given.turns, build, notes)
+        files = open_files(text.entry.audio)
     elif recipe.audio.agent != "auto":
-        text = text.moved_to(decide(text.entry, recipe.audio.agent, text=text).entry)
+        text = text.moved_to(decide(text.entry, recipe.audio.agent, files=files, text=text).entry)
     else:
-        found = AGENT_SIDE.do(AgentSideJob(build=build, text=text, transcribe=listens))
+        found = AGENT_SIDE.do(AgentSideJob(build=build, text=text, files=files, transcribe=listens))
         notes += found.notes
         if found.channels is not None:
             text = text.moved_to(
                 dataclasses.replace(text.entry, channels=found.channels, channels_assumed=False)
             )
+    audio = files.channels(text.entry.channels)
     if listens:
-        text = _heard(text, build, notes)
-    return Prepared(text, tuple(notes))
+        text = _heard(text, audio, build, notes)
+    return Prepared(text, audio, tuple(notes))
 
 
-def _is_mono(entry: CallEntry) -> bool:
+def _is_mono(entry: CallEntry, files: CallFiles) -> bool:
     """A one-channel file whose channels nobody named."""
     named = entry.channels is not None and not entry.channels_assumed
-    return isinstance(entry.audio, Path) and not named and open_audio(entry.audio).channels == 1
+    return isinstance(entry.audio, Path) and not named and files.agent.channels == 1
 
 
-def _divided(text: CallText, turns: Path | None, build: Build, notes: list[Problem]) -> CallText:
+def _divided(
+    text: CallText, files: CallFiles, turns: Path | None, build: Build, notes: list[Problem]
+) -> CallText:
     entry = text.entry
     assert isinstance(entry.audio, Path)
     job = TwoStreamsJob(
         build=build,
         call_id=entry.call_id,
         audio=entry.audio,
+        channel=ChannelRef(files.agent),
         sidecar=entry.sidecar,
         turns=turns,
         swapped=entry.swapped,
@@ -104,7 +111,7 @@ def _divided(text: CallText, turns: Path | None, build: Build, notes: list[Probl
     )
 
 
-def _heard(text: CallText, build: Build, notes: list[Problem]) -> CallText:
+def _heard(text: CallText, audio: CallAudio, build: Build, notes: list[Problem]) -> CallText:
     from inkplex_data.speech.align.align_corpus import known_text
 
     # Without what no sound depends on, so that another family or role costs no listening.
@@ -121,6 +128,6 @@ def _heard(text: CallText, build: Build, notes: list[Problem]) -> CallText:
         text_conditions=None,
         duration_s=None,
     )
-    job = SpokenWordsJob(build=build, entry=audible, text=known_text(text.entry), rule=text.rule)
+    job = SpokenWordsJob(build=build, entry=audible, audio=audio, text=known_text(text.entry), rule=text.rule)
     notes += SPOKEN_WORDS.do(job).notes
     return text.with_made_words(SPOKEN_WORDS.folder(job) / spoken_words.WORDS)

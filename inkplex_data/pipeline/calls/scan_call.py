@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from inkplex_data.audio.call_audio import CallAudio, resolve_channels
-from inkplex_data.audio.call_scan import AudioScan, Role
+from inkplex_data.audio.call_scan import AudioScan, Side
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.word_repair import TimedWord, main_speaker_faults
-from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallFiles, prepare_call
+from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.stage import Job, Stage
@@ -26,11 +25,11 @@ from inkplex_data.problems import Problem, ProblemLog, without_root
 class ScanJob(Job):
     """One call to look at."""
 
-    files: CallFiles
+    given: CallInput
 
     @property
     def key(self) -> str:
-        return self.files.entry.call_id
+        return self.given.entry.call_id
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,9 @@ class Scan:
     is_masked: bool = False
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
 
-    def band_hz(self, role: Role) -> int | None:
+    def band_hz(self, side: Side) -> int | None:
         """The highest frequency that a side uses; None where it is silent."""
-        return self.agent_band_hz if role == "agent" else self.caller_band_hz
+        return self.agent_band_hz if side == "agent" else self.caller_band_hz
 
     @property
     def frames(self) -> int:
@@ -82,15 +81,16 @@ class ScannedCall:
 def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     """Decode once and read the words. Raises CallRefused where the call cannot be built."""
     build, recipe = job.build, job.recipe
-    call_id = job.files.entry.call_id
+    call_id = job.given.entry.call_id
     log = ProblemLog(call_id, strict=recipe.strict)
-    prepared = prepare_call(job.files, build)
+    prepared = prepare_call(job.given, build)
     entry = prepared.entry
     log.extend(prepared.notes)
-    audio = call_audio(entry)
-    found = audio.scan(log)
+    found = prepared.audio.scan(log)
     words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
-    is_masked = is_masked_by_check(call_id, audio.agent, words, build, log=log, audio_sha256=found.sha256)
+    is_masked = is_masked_by_check(
+        call_id, prepared.audio.agent, words, build, log=log, audio_sha256=found.sha256
+    )
     start_us, end_us = voice_stretch(
         words,
         speaker=recipe.text.main_speaker,
@@ -112,11 +112,6 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     )
     problems = tuple(without_root(problem, build.corpus_root) for problem in log)
     return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
-
-
-def call_audio(entry: CallEntry) -> CallAudio:
-    """The call's two channels. Raises CallRefused."""
-    return resolve_channels(entry.audio, entry.channels)
 
 
 def read_words(

@@ -16,7 +16,7 @@ from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.stage import Build, Job, Stage
-from inkplex_data.problems import CODES, Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.torch_settings import torch_threads
 
 MAX_TOLD: Final = 20
@@ -109,7 +109,7 @@ def is_masked_by_check(
     if not found:
         return False
     if settings.on_failure == "refuse" or build.recipe.strict:
-        raise refusal(found)
+        raise failed_check(found)
     log.extend(found)
     if settings.on_failure == "report":
         return False
@@ -117,10 +117,9 @@ def is_masked_by_check(
     return True
 
 
-def refusal(found: Sequence[Problem]) -> CallRefused:
+def failed_check(found: Sequence[Problem]) -> CallRefused:
     """The refusal that tells all that was found in one call; its code is that of the first. Pure."""
     told = [f"{problem.item}: {problem.message}" if problem.item else problem.message for problem in found]
     if len(told) > MAX_TOLD:
         told = [*told[:MAX_TOLD], f"and {len(told) - MAX_TOLD} more"]
-    code = found[0].code
-    return CallRefused(code, "; ".join(told), next_step=CODES[code].remedy)
+    return refusal(found[0].code, "; ".join(told))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from inkplex_data.audio.call_audio import CallAudio
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.transcripts import SpeakerRule
 from inkplex_data.pipeline import tools
@@ -20,6 +21,7 @@ class SpokenWordsJob(Job):
     """One call to listen to. `text`: what is said, where captions or plain text tell; `rule` finds the agent in them."""
 
     entry: CallEntry
+    audio: CallAudio = field(compare=False)
     text: Path | None
     rule: SpeakerRule
 
@@ -42,7 +44,9 @@ def hear_words(job: SpokenWordsJob, folder: Path) -> SpokenWords:
     settings = job.recipe.words
     aligner = tools.aligner(settings.whisper, settings.aligner, settings.language)
     log = ProblemLog(job.entry.call_id, strict=job.recipe.strict)
-    write_words(folder / WORDS, align_entry(job.entry, aligner, log, rule=job.rule, text=job.text))
+    write_words(
+        folder / WORDS, align_entry(job.entry, aligner, log, rule=job.rule, text=job.text, audio=job.audio)
+    )
     return SpokenWords(tuple(log))
 
 

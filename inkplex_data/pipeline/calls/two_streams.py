@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ class TwoStreamsJob(Job):
 
     call_id: str
     audio: Path
+    channel: ChannelRef = field(compare=False)
     sidecar: Path | None
     turns: Path | None
     swapped: bool
@@ -46,7 +47,7 @@ def divide_call(job: TwoStreamsJob, folder: Path) -> TwoStreams:
 
     settings = job.recipe.audio
     made = divide(
-        ChannelRef(job.audio),
+        job.channel,
         (folder / AUDIO).with_suffix(""),
         diarizer=None if job.turns else tools.diarizer(settings.diarizer, settings.speakers),
         rttm=job.turns,

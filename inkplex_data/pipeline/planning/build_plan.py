@@ -12,7 +12,7 @@ from inkplex_data.corpus.splits import assign_splits, given_splits, linked_famil
 from inkplex_data.memory.partners import Candidate, choose_partners
 from inkplex_data.memory.twins import root_of
 from inkplex_data.pipeline.calls.build_call import CallJob, MemoryRef
-from inkplex_data.pipeline.calls.prepare import CallFiles
+from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import Scan, ScanJob
 from inkplex_data.pipeline.outcome import Refusals
 from inkplex_data.pipeline.planning.sharding import (
@@ -76,7 +76,7 @@ def make_plan(
         memory = memory_of.get(entry.recording) if entry.recording is not None else None
         jobs[entry.call_id] = CallJob(
             build=build,
-            scanned=ScanJob(build=build, files=CallFiles.of(entry)),
+            scanned=ScanJob(build=build, given=CallInput.of(entry)),
             scan=scans[entry.call_id],
             call_ix=first_ix + index,
             family=entry.family,
@@ -253,7 +253,7 @@ def _prefix_job(plan: PrefixPlan, by_id: Mapping[str, CallEntry], build: Build) 
     return PrefixJob(
         build=build,
         plan=plan,
-        source=CallFiles.of(by_id[voice.call_id]) if voice and voice.call_id else None,
+        source=CallInput.of(by_id[voice.call_id]) if voice and voice.call_id else None,
         voice_file=Path(voice.path) if voice and voice.path else None,
     )
 

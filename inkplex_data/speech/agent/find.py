@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import LevelMeter
-from inkplex_data.audio.call_audio import CallAudio, ChannelRef, resolve_channels
-from inkplex_data.audio.files.audio_source import open_audio
+from inkplex_data.audio.call_audio import CallAudio, CallFiles, open_files
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.call_text import CallText
@@ -26,10 +25,10 @@ from inkplex_data.corpus.transcripts import (
 from inkplex_data.corpus.transcripts.speakers import agent_label
 from inkplex_data.corpus.word_repair import RawWord, repair_words
 from inkplex_data.errors import CallRefused, UsageError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 from inkplex_data.speech.agent.place import Channels, Said, channels_of_levels, texts_of
 from inkplex_data.speech.agent.score import (
-    SIDES,
+    CHANNELS,
     THRESHOLD,
     Evidence,
     SideGuess,
@@ -86,32 +85,30 @@ def decide(
     entry: CallEntry,
     agent: Rule,
     *,
+    files: CallFiles | None = None,
     text: CallText | None = None,
     threshold: float = THRESHOLD,
     hear: Hear | None = None,
 ) -> Decision:
     """Name the channels of a call where the corpus does not.
 
-    `text` is what the call says, if it has been read already. `hear` transcribes the beginning of a channel; it is
-    asked where the rest does not decide. A guess is acted on from the confidence `threshold`.
+    `files` and `text` are the call's, where they are open and read already. `hear` transcribes the beginning of a
+    channel; it is asked where the rest does not decide. A guess is acted on from the confidence `threshold`.
     Raises CallRefused: agent-undecided, and what opening and decoding the file raise.
     """
     if not isinstance(entry.audio, Path) or (entry.channels is not None and not entry.channels_assumed):
         return Decision(entry, "corpus")
-    if open_audio(entry.audio).channels != 2:
+    files = files or open_files(entry.audio)
+    if files.agent.channels != 2:
         return Decision(entry, "open")
     if agent != "auto":
-        return Decision(_with_agent(entry, SIDES.index(agent)), "rule")
-    guess = guess_agent(entry, text=text, threshold=threshold, hear=hear)
+        return Decision(_with_agent(entry, CHANNELS.index(agent)), "rule")
+    audio = files.channels((0, 1))
+    guess = guess_agent(entry, audio, text=text, threshold=threshold, hear=hear)
     if not guess.decided(threshold):
-        # Where the sound itself is at fault (one recording twice, no sound at all), that is what to say.
-        resolve_channels(entry.audio, ChannelSpec(0, 1)).scan(ProblemLog(entry.call_id))
-        raise CallRefused(
-            "agent-undecided",
-            f"{guess.text()}; {threshold:.2f} is needed",
-            where=entry.source,
-            next_step="name the `channels` in the manifest, or build with `--agent left` or `--agent right`",
-        )
+        # Where the sound itself is at fault (one sound twice, no sound at all), that is what to say.
+        audio.scan(ProblemLog(entry.call_id))
+        raise refusal("agent-undecided", f"{guess.text()}; {threshold:.2f} is needed", entry.source)
     return Decision(_with_agent(entry, guess.agent_channel), "guess", guess)
 
 
@@ -123,17 +120,19 @@ def _with_agent(entry: CallEntry, channel: int) -> CallEntry:
 
 def guess_agent(
     entry: CallEntry,
+    audio: CallAudio,
     *,
     text: CallText | None = None,
     threshold: float = THRESHOLD,
     hear: Hear | None = None,
 ) -> SideGuess:
-    """Score both channels of the call's two-channel file. Reads its sound twice at most, in flat memory.
+    """Score both channels of a two-channel file, `audio` with left as the agent and right as the caller.
+
+    Reads the sound once, and for `hear` its beginning once more, in flat memory.
 
     Raises CallRefused for sound that cannot be decoded. A transcript that cannot be read is no evidence.
     """
-    audio = resolve_channels(entry.audio, ChannelSpec(0, 1))
-    channels = channels_of_levels([_levels(audio, role) for role in ("agent", "caller")])
+    channels = channels_of_levels(_levels(audio))
     said = _text(text if text is not None else CallText.of(entry))
     known = dict(said.channels)
     evidence = order_evidence(channels.first_us())
@@ -141,33 +140,35 @@ def guess_agent(
     words, doubt_side = _words_evidence(said, channels, known)
     guess = combine([*evidence, *words])
     if hear is not None and not guess.decided(threshold):
-        beginnings = [hear(_beginning(ref)) for ref in (audio.agent, audio.caller)]
+        beginnings = [hear(samples) for samples in _beginnings(audio)]
         given = texts_of(said.said, channels, known)
         evidence = order_evidence(channels.first_us())
         evidence += phrase_evidence([f"{a} | {b}" for a, b in zip(given, beginnings, strict=True)])
         guess = combine([*evidence, *words])
     if doubt_side is not None and doubt_side != guess.agent_channel:
-        return replace(guess, doubt=f"the transcript's words are those of {SIDES[doubt_side]}")
+        return replace(guess, doubt=f"the transcript's words are those of {CHANNELS[doubt_side]}")
     return guess
 
 
-def _levels(audio: CallAudio, role: Literal["agent", "caller"]) -> npt.NDArray[np.float32]:
-    meter = LevelMeter()
-    for chunk in audio.stream(role):
-        meter.push(chunk)
-    return meter.levels_db()
+def _levels(audio: CallAudio) -> list[npt.NDArray[np.float32]]:
+    meters = LevelMeter(), LevelMeter()
+    for pair in audio.streams():
+        for meter, chunk in zip(meters, pair, strict=True):
+            meter.push(chunk)
+    return [meter.levels_db() for meter in meters]
 
 
-def _beginning(ref: ChannelRef) -> Samples:
-    source = ref.open()
-    parts: list[Samples] = []
+def _beginnings(audio: CallAudio) -> list[Samples]:
+    """The first minute of both channels: float32 [n] each at 16 kHz."""
+    source = audio.agent.source
+    parts = [np.zeros((2, 0), np.float32)]
     left = HEARD_S * source.sample_rate_hz
     for block in source.blocks():
-        parts.append(block[ref.channel_index][:left].copy())
-        left -= len(parts[-1])
+        parts.append(block[:, :left].copy())
+        left -= parts[-1].shape[1]
         if left <= 0:
             break
-    return resample(np.concatenate([np.zeros(0, np.float32), *parts]), source.sample_rate_hz, HEARD_HZ)
+    return list(resample(np.concatenate(parts, axis=1), source.sample_rate_hz, HEARD_HZ))
 
 
 def _words_evidence(

@@ -28,7 +28,7 @@ UNLABELLED: Final = log(4)
 """Where the words of a transcript without speakers lie, which was usually made from the agent's channel."""
 ENOUGH_US: Final = 2_000_000
 """Words with so much speech on one side alone have their full weight."""
-SIDES: Final = ("left", "right")
+CHANNELS: Final = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SideGuess:
 
     @property
     def side(self) -> str:
-        return SIDES[self.agent_channel]
+        return CHANNELS[self.agent_channel]
 
     def decided(self, threshold: float = THRESHOLD) -> bool:
         return self.confidence >= threshold and not self.doubt
@@ -59,7 +59,7 @@ class SideGuess:
     def reasons(self) -> list[str]:
         """The evidence in words, strongest first, each with what it speaks for."""
         ordered = sorted(self.evidence, key=lambda one: (-abs(one.log_odds), one.told))
-        return [f"{one.told} ({SIDES[one.log_odds < 0]} {_sure(one.log_odds):.2f})" for one in ordered]
+        return [f"{one.told} ({CHANNELS[one.log_odds < 0]} {_sure(one.log_odds):.2f})" for one in ordered]
 
     def text(self) -> str:
         if not self.evidence:
@@ -93,7 +93,7 @@ def order_evidence(first_us: Sequence[int | None]) -> list[Evidence]:
     if left is None or right is None or abs(left - right) < FIRST_LEAD_US:
         return []
     side = int(right < left)
-    told = f"{SIDES[side]} speaks first, by {abs(left - right) / 1e6:.1f} s"
+    told = f"{CHANNELS[side]} speaks first, by {abs(left - right) / 1e6:.1f} s"
     return [Evidence("order", -FIRST if side else FIRST, told)]
 
 
@@ -105,7 +105,7 @@ def phrase_evidence(texts: Sequence[str]) -> list[Evidence]:
     scale = min(1.0, SAID_LIMIT / abs(total)) if total else 1.0
     return [
         Evidence(
-            "phrase", scale * (-1 if side else 1) * phrase.log_odds, f"{SIDES[side]} says {phrase.name!r}"
+            "phrase", scale * (-1 if side else 1) * phrase.log_odds, f"{CHANNELS[side]} says {phrase.name!r}"
         )
         for side, phrase in single
     ]
@@ -119,7 +119,7 @@ def place_evidence(alone_us: Sequence[int], *, labelled: bool) -> list[Evidence]
     lean = (alone_us[0] - alone_us[1]) / total * min(1.0, total / ENOUGH_US)
     side = int(lean < 0)
     whose = "the agent's words" if labelled else "the transcript's words, of nobody by name,"
-    told = f"{max(alone_us) / total:.0%} of {whose} lie in speech of {SIDES[side]}"
+    told = f"{max(alone_us) / total:.0%} of {whose} lie in speech of {CHANNELS[side]}"
     return [Evidence("words", lean * (LABELLED if labelled else UNLABELLED), told)]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.atomic import replacing
-from inkplex_data.audio.call_audio import ChannelRef, resolve_channels
+from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_files
 from inkplex_data.audio.resample import resample
 from inkplex_data.corpus.call_text import CallText, has_word_times, speaker_rule
 from inkplex_data.corpus.entry import CallEntry
@@ -25,7 +25,7 @@ from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
-from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.agent.find import Rule, decide
 from inkplex_data.speech.align.known import Voices, align_known
 from inkplex_data.speech.align.packing import RATE_HZ
@@ -53,19 +53,16 @@ class AlignedCall:
 
 def channel_samples(ref: ChannelRef) -> npt.NDArray[np.float32]:
     """One channel as float32 [n] at 16 kHz. Raises CallRefused."""
-    source = ref.open()
-    blocks = [block[ref.channel_index] for block in source.blocks()]
-    return resample(np.concatenate([np.zeros(0, np.float32), *blocks]), source.sample_rate_hz, RATE_HZ)
+    samples = np.concatenate([np.zeros(0, np.float32), *ref.blocks()])
+    return resample(samples, ref.source.sample_rate_hz, RATE_HZ)
 
 
 def voice_channels(entry: CallEntry) -> tuple[ChannelRef, ChannelRef | None]:
     """Where agent and caller are; a one-channel file has no channel for the caller alone. Raises CallRefused."""
-    try:
-        audio = resolve_channels(entry.audio, entry.channels)
-    except CallRefused as error:
-        if error.code == "audio-mono" and isinstance(entry.audio, Path):
-            return ChannelRef(entry.audio), None
-        raise
+    files = open_files(entry.audio)
+    if isinstance(entry.audio, Path) and files.agent.channels == 1:
+        return ChannelRef(files.agent), None
+    audio = files.channels(entry.channels)
     return audio.agent, audio.caller
 
 
@@ -105,14 +102,16 @@ def align_entry(
     *,
     rule: SpeakerRule = DEFAULT_RULE,
     text: Path | None = None,
+    audio: CallAudio | None = None,
 ) -> list[TimedWord]:
     """The call's words with times, sorted: the agent's under `rule.main`, and the caller's where a text has them.
 
     A text that is known, `text` or the entry's own, is timed by its sound; else, and where it has no word of the
     agent, Whisper hears the agent's channel. What was repaired, left out or filtered is in `log`.
+    `audio` is the call's, where it is open already.
     Raises CallRefused: words-not-found where nothing is heard, and what decoding and `align_known` raise.
     """
-    agent, caller = voice_channels(entry)
+    agent, caller = voice_channels(entry) if audio is None else (audio.agent, audio.caller)
     samples = channel_samples(agent)
     words: list[TimedWord] = []
     path = text if text is not None else known_text(entry)
@@ -125,7 +124,7 @@ def align_entry(
     for reason, filtered in found.removed:
         log.add("word-filtered", f"{reason}: {filtered[:200]}")
     if not found.words:
-        raise CallRefused("words-not-found", "no words were heard in the agent's channel", where=entry.source)
+        raise refusal("words-not-found", "no words were heard in the agent's channel", entry.source)
     return sorted([*words, *found.words], key=lambda word: word.start_us)
 
 
@@ -189,12 +188,8 @@ def _align_one(
         if not redo and text is None and entry.words is not None and has_word_times(entry.words):
             return AlignedCall(entry.call_id, "kept", entry.words)
         if path.is_file() and _has_text(path):
-            raise CallRefused(
-                "words-name-taken",
-                "is a text without word times, and would be overwritten by its words",
-                where=str(path),
-                next_step="write to a folder of its own (`-o DIR`), or rename the text",
-            )
+            what = "is a text without word times, which its own words would overwrite"
+            raise refusal("words-name-taken", what, path)
         entry = _sided(entry, side, aligner, log, agent=agent, text=text)
         words = align_entry(entry, aligner, log, rule=speaker_rule(entry, agent=agent), text=text)
         write_words(path, words)

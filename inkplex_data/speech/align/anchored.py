@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.corpus.word_repair import TimedWord
-from inkplex_data.errors import CallRefused
+from inkplex_data.problems import refusal
 from inkplex_data.speech.align.packing import Window, pack
 from inkplex_data.speech.align.transcribe import Heard, SpeechAligner
 from inkplex_data.speech.align.vad import speech_intervals
@@ -132,7 +132,7 @@ def places_of(known: list[str], heard: list[Heard], total_us: int) -> list[Place
         for a, b in _agreeing([known[index] for index in sounding], [_folded(word.text) for word in heard])
     }
     if not agreeing or len(agreeing) < LEAST_AGREEING * len(sounding):
-        raise CallRefused(
+        raise refusal(
             "words-text-differs",
             f"of {len(sounding)} words of the text {len(agreeing)} are heard where they should be",
         )

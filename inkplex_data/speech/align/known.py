@@ -15,14 +15,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from inkplex_data.audio.call_scan import SIDES, Side
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.transcripts import Segment, SpeakerRule, Transcript, map_speakers, read_segments
 from inkplex_data.corpus.word_repair import SPEAKER_CALLER, SPEAKER_UNKNOWN, RawWord, TimedWord
 from inkplex_data.errors import CallRefused
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 from inkplex_data.speech.align.anchored import time_whole_text
 from inkplex_data.speech.align.filters import inside_us
-from inkplex_data.speech.align.sides import SIDES, Side, SideActivity, side_activity
+from inkplex_data.speech.align.sides import SideActivity, side_activity
 from inkplex_data.speech.align.transcribe import SpeechAligner
 from inkplex_data.speech.align.vad import speech_intervals
 
@@ -80,9 +81,7 @@ def align_known(
             words += _whole([part for part in own if not part.is_timed], samples, aligner, log)
         except CallRefused as error:
             if error.where is None:
-                raise CallRefused(
-                    error.code, error.what, where=str(path), next_step=error.next_step
-                ) from None
+                raise refusal(error.code, error.what, path, next_step=error.next_step) from None
             raise
     return sorted(words, key=lambda word: word.start_us)
 
@@ -151,12 +150,8 @@ def _sides_of_labels(
         side = _default_side(rule)
         log.add("words-side-assumed", f"{labels[0]!r}, the only speaker, is the {side}", item=where)
         return {labels[0]: (side, rule.main if side == "agent" else SPEAKER_CALLER)}
-    raise CallRefused(
-        "words-agent-unknown",
-        f"names the speakers {', '.join(map(repr, labels))}, and nothing says which is the agent",
-        where=where,
-        next_step="name the agent's label: `align --agent-label LABEL`, recipe key `words.agent`",
-    )
+    what = f"names the speakers {', '.join(map(repr, labels))}, and nothing says which is the agent"
+    raise refusal("words-agent-unknown", what, where)
 
 
 def _sides_of_nameless(
@@ -210,12 +205,11 @@ def _check_sides(
     for label, side in sides.items():
         if heard[label] == _OTHER[side]:
             alone = activity.alone_us(spans[label])
-            raise CallRefused(
+            raise refusal(
                 "words-side-contradicts",
                 f"{label!r} is the {side}; in those captions the {_OTHER[side]}'s side speaks alone for "
                 f"{alone[_OTHER[side]]} µs, the {side}'s for {alone[side]} µs",
-                where=where,
-                next_step="give the call's `channels`, or name another label as the agent",
+                where,
             )
 
 

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import STEP_US
+from inkplex_data.audio.call_scan import SIDES, Side
 from inkplex_data.audio.levels import to_db
 from inkplex_data.audio.speaks_alone import alone_us, clear_side
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.speech.align.vad import RATE_HZ, speech_intervals
 
 Samples = npt.NDArray[np.float32]
-Side = Literal["agent", "caller"]
-SIDES: Final[tuple[Side, Side]] = ("agent", "caller")
 
 STEP_SAMPLES: Final = RATE_HZ // 100
 BLEED_DB: Final = 12.0

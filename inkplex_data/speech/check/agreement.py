@@ -19,7 +19,7 @@ from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
-from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.align.align_corpus import agent_channel, channel_samples
 from inkplex_data.speech.align.packing import RATE_HZ, pack
 from inkplex_data.speech.align.whisper_weights import PACKAGED
@@ -108,13 +108,13 @@ def check_corpus(
         # One call must not stop the others, whatever its file does to a decoder or a model.
         except Exception as error:
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-            yield _refused(entry, CallRefused("unexpected", what))
+            yield _refused(entry, refusal("unexpected", what))
         else:
             yield judge(entry.call_id, words, measured, max_wer=max_wer, margin_nats=margin_nats)
 
 
 def _refused(entry: CallEntry, error: CallRefused) -> SpeechCheck:
-    return SpeechCheck(entry.call_id, 0, float("nan"), [ProblemLog(entry.call_id).refuse(error)])
+    return SpeechCheck(entry.call_id, 0, float("nan"), [Problem.of_refusal(entry.call_id, error)])
 
 
 def target_words(entry: CallEntry, duration_us: int, *, agent: str | None = None) -> list[TimedWord]:
@@ -123,7 +123,7 @@ def target_words(entry: CallEntry, duration_us: int, *, agent: str | None = None
     words = text.words(duration_us=duration_us, log=ProblemLog(entry.call_id))
     words = [word for word in words if word.speaker == SPEAKER_MAIN]
     if not words:
-        raise CallRefused("text-all-pad", "the call has no words of its agent to check", where=entry.where)
+        raise refusal("text-all-pad", "the call has no words of its agent to check", entry.where)
     return words
 
 

@@ -90,9 +90,7 @@ def divide(
 
 def read_channel(ref: ChannelRef) -> tuple[npt.NDArray[np.float32], int]:
     """float32 [n] at the file's own rate, and that rate. Raises CallRefused."""
-    source = ref.open()
-    blocks = [block[ref.channel_index] for block in source.blocks()]
-    return np.concatenate([np.zeros(0, np.float32), *blocks]), source.sample_rate_hz
+    return np.concatenate([np.zeros(0, np.float32), *ref.blocks()]), ref.source.sample_rate_hz
 
 
 def sidecar_document(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import US_PER_S
-from inkplex_data.errors import CallRefused
+from inkplex_data.problems import refusal
 from inkplex_data.speech.diarize.rttm import SpeakerTurn, common, intervals, speakers
 
 Samples = npt.NDArray[np.floating[Any]]
@@ -42,7 +42,7 @@ def main_speaker(turns: Sequence[SpeakerTurn], rule: str = "most", *, seed: int 
     """
     found = speakers(turns)
     if not found:
-        raise CallRefused("speakers-not-found", "nobody speaks in the recording")
+        raise refusal("speakers-not-found", "nobody speaks in it")
     if rule == "most":
         return max(found, key=lambda name: found[name])
     if rule == "first":
@@ -52,11 +52,8 @@ def main_speaker(turns: Sequence[SpeakerTurn], rule: str = "most", *, seed: int 
         return sorted(found)[int(np.random.default_rng([seed, *words.tolist()]).integers(len(found)))]
     if rule in found:
         return rule
-    raise CallRefused(
-        "speaker-label-unknown",
-        f"there is no speaker {rule!r}; the recording has {', '.join(found)}",
-        next_step="name one of these, or most, first or random",
-    )
+    what = f"there is no speaker {rule!r}; the speakers are {', '.join(found)}"
+    raise refusal("speaker-label-unknown", what)
 
 
 def two_streams(

@@ -258,11 +258,6 @@ class StatesReader:
         )
 
 
-def open_states(files: Files, key: str) -> StatesReader:
-    """The states array at `key` of a store."""
-    return StatesReader(key, files=files)
-
-
 def _reopen(root: str, key: str) -> StatesReader:
     from inkplex_data.store.files import open_files
 

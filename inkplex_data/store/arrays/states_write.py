@@ -19,12 +19,12 @@ from crc32c import crc32c
 from inkplex_data.errors import UsageError
 from inkplex_data.grid import STATE_ROWS
 from inkplex_data.store.arrays.states_geometry import MISSING, StatesGeometry, shard_key
-from inkplex_data.store.arrays.states_read import StatesReader, open_states
+from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.arrays.zarr_metadata import CRC_BYTES, states_document
 from inkplex_data.store.documents import dump_json
 from inkplex_data.store.format import STATES_INNER_ROWS, STATES_SHARD_ROWS
 
-__all__ = ["StatesReader", "StatesWriter", "as_bits", "open_states"]
+__all__ = ["StatesReader", "StatesWriter", "as_bits"]
 
 
 def as_bits(states: Any) -> np.ndarray:

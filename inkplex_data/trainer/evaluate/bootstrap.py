@@ -35,10 +35,6 @@ class Difference:
     lower: float | None
     families: int
 
-    def at_least(self, limit: float) -> bool:
-        """Whether the bound is known and not below `limit`."""
-        return self.lower is not None and self.lower >= limit
-
 
 def paired_difference(
     first: ArrayLike,

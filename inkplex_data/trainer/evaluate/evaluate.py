@@ -80,8 +80,8 @@ def evaluate(
         raise UsageError(
             f"no call of split {split!r} can be scored with {' or '.join(memories)} memory",
             where=store.root,
-            next_step="own memory needs a recording with states; wrong memory also a partner, which validation "
-            "and test calls have",
+            next_step="Choose calls that have it: own memory needs a recording with states, wrong memory also a "
+            "partner, which validation and test calls have.",
         )
     scores = score_calls(
         trained.model,

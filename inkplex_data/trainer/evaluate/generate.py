@@ -90,7 +90,7 @@ class Generator:
             raise UsageError(
                 "it keeps no text pieces, so generated text cannot be read",
                 where=store.root,
-                next_step="build the store again",
+                next_step="Build the store again.",
             )
         self.trained, self.store, self.codec = trained, store, codec
         self.options = options or ReplayOptions()

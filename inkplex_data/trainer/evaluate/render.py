@@ -56,7 +56,7 @@ def store_codec(store: Store, spec: str | None = None, *, device: str = "cpu") -
         raise ConfigError(
             f"the codec {codec.identity.id} is not the one that the store was built with, {identity['id']}",
             where=store.root,
-            next_step="give the weights of the build with --codec",
+            next_step="Give the weights of the build with --codec.",
         )
     return codec
 
@@ -69,7 +69,7 @@ def silence_codes(codec: MimiCodec, frames: int) -> NDArray[np.uint16]:
 
 
 def words_of(replayed: Replayed, pieces: list[str]) -> list[SpokenWord]:
-    """All words of a replay's text stream, forced ones included; frames count from the recording's start."""
+    """All words of a replay's text stream, forced ones included; frames count from the call's start."""
     return spoken_words(replayed.text.tolist(), pieces, first_frame=replayed.plan.first)
 
 
@@ -83,7 +83,7 @@ def generation_json(
     provenance: Provenance,
 ) -> dict[str, Any]:
     """What a generation's JSON holds. `alignments` is in the layout of Moshi fine-tuning, relative to the WAV;
-    `words` are on the recording's clock, in seconds. A word lasts from its first piece's frame to the end of
+    `words` are on the call's clock, in seconds. A word lasts from its first piece's frame to the end of
     its last one's."""
     plan, words = replayed.plan, words_of(replayed, pieces)
     said = [word for word in words if word.start >= plan.free]

@@ -50,7 +50,7 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= 3_600:
             raise UsageError(
-                f"a response window has more than 0 seconds and at most an hour, got {self.seconds}"
+                f"a response window must last more than 0 seconds and at most an hour, got {self.seconds}"
             )
 
     @property
@@ -66,7 +66,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """Recording frames [first, free) are forced behind the prefix, [free, stop) are generated.
+    """The call's frames [first, free) are forced behind the prefix, [free, stop) are generated.
 
     steps: model steps that this takes, prefix and the largest delay included.
     """
@@ -76,10 +76,6 @@ class ReplayPlan:
     free: int
     stop: int
     delay: int
-
-    @property
-    def forced_frames(self) -> int:
-        return self.prefix_frames + self.free - self.first
 
     @property
     def steps(self) -> int:
@@ -137,7 +133,7 @@ def first_free_frame(call: Call, *, cue: Literal["free", "forced"] = "free") -> 
     if start is None:
         raise UsageError(
             f"call {call.call_id!r} has no response to replay: its agent says nothing",
-            next_step="choose another call, or give its response_start_s in the sidecar",
+            next_step="Choose another call, or give its response_start_s in the sidecar.",
         )
     pieces = np.flatnonzero(call.role[start:] == TAG_FIRST)
     piece = start + int(pieces[0]) if len(pieces) else start
@@ -155,9 +151,9 @@ def plan_replay(
     room = context - prefix_frames - options.frames - delay
     if room < 0:
         raise UsageError(
-            f"a prefix of {prefix_frames} frames and {options.frames} free ones do not fit a context of {context}",
+            f"a prefix of {prefix_frames} frames and {options.frames} free ones do not fit in a context of {context}",
             where=call.call_id,
-            next_step="generate fewer seconds, or use a shorter prefix",
+            next_step="Generate fewer seconds, or use a shorter prefix.",
         )
     return ReplayPlan(prefix_frames, max(0, free - room), free, free + options.frames, delay)
 
@@ -173,7 +169,7 @@ def forced_ids(call: Call, plan: ReplayPlan) -> Tensor:
 def caller_ids(call: Call, plan: ReplayPlan, silence: NDArray[np.uint16]) -> Tensor:
     """The caller's codes from the first free frame on, int64 [8, free frames + delay].
 
-    silence: codes [n, 8] of silence, heard once the recording has ended, from the first on.
+    silence: codes [n, 8] of silence, heard once the call has ended, from the first on.
     """
     wanted = plan.stop + plan.delay - plan.free
     codes = call.codes[CODEBOOKS:, plan.free :][:, :wanted]
@@ -194,10 +190,10 @@ def call_memory(
     starts_at_us: int | None = None,
 ) -> CallMemory | None:
     """The memory that `steps` steps see, on the device of `text_table`, the frozen text embedding [C, E]; None
-    without states. Step `prefix_frames` is recording frame `first`; steps may go on past the recording's end.
+    without states. Step `prefix_frames` is frame `first` of the call; steps may go on past the call's end.
 
     `call` may carry a partner's memory (`Call.wrong_memory`) or be another call altogether. window: newest
-    tokens that stay live, as the store was built. starts_at_us: session time of recording frame 0, the call's
+    tokens that stay live, as the store was built. starts_at_us: session time of the call's frame 0, the call's
     own by default.
     """
     states = call.states

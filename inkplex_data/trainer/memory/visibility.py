@@ -38,7 +38,13 @@ class Intervals:
     first: int
 
     def mask(self, at: int, steps: int) -> Tensor:
-        """Bool [steps, V]: whether query at + i sees version v."""
+        """Bool [steps, V]: whether query at + i sees version v.
+
+        Steps 1, 2 and 3 over a version that is visible before step 3 and one that comes at step 2:
+
+        >>> Intervals(torch.tensor([0, 2]), torch.tensor([3, 4]), first=1).mask(0, 3).int().tolist()
+        [[1, 0], [1, 1], [0, 1]]
+        """
         step = torch.arange(self.first + at, self.first + at + steps, device=self.start.device)[:, None]
         return (self.start[None] <= step) & (step < self.end[None])
 

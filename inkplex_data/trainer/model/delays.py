@@ -48,6 +48,10 @@ class Delays:
         codes: int64 [B, K, T], aligned. initial: int64 [K], the id of each stream before its first frame.
         Returns int64 [B, K, T + 1]; `[..., :T]` is what the model reads, `[..., 1:]` what it predicts.
         A stream with delay d drops its last d frames: no position of these T steps predicts them.
+
+        >>> codes = torch.tensor([[[1, 2, 3], [4, 5, 6]]])
+        >>> Delays([0, 1]).sequence(codes, initial=torch.tensor([8, 9])).tolist()
+        [[[8, 1, 2, 3], [9, 9, 4, 5]]]
         """
         B, K, T = codes.shape
         if len(self.delays) != K:

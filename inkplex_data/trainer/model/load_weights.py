@@ -47,11 +47,6 @@ class LoadReport:
     copied: dict[str, str] = field(default_factory=dict)
     zeroed: list[str] = field(default_factory=list)
 
-    @property
-    def as_released(self) -> bool:
-        """Whether the file already had every tensor of the model."""
-        return not (self.repeated or self.copied or self.zeroed)
-
 
 def load_personaplex(
     path: Path | str,
@@ -72,7 +67,7 @@ def load_personaplex(
         raise CheckpointError(
             "there are no model weights here",
             where=str(path),
-            next_step="download nvidia/personaplex-7b-v1, or give the folder that holds model.safetensors",
+            next_step="Download nvidia/personaplex-7b-v1, or give the folder that holds model.safetensors.",
         )
     with torch.device("meta"):
         model = PersonaPlexLM(config)
@@ -88,30 +83,14 @@ def load_personaplex(
             state = {name: entries[name].read().to(device=device, dtype=dtype) for name in wanted}
     except SafetensorError as error:
         raise CheckpointError(
-            f"not a readable safetensors file: {error}", where=str(path), next_step="download it again"
+            f"not a readable safetensors file: {error}", where=str(path), next_step="Download it again."
         ) from error
     model.load_state_dict(state, strict=True, assign=True)
     return model.freeze().eval(), report
 
 
-def convert_state_dict(
-    state: Mapping[str, Tensor], config: PersonaPlexConfig | None = None
-) -> tuple[dict[str, Tensor], LoadReport]:
-    """The same for tensors in memory: released names and the positions of `config`, or CheckpointError."""
-    with torch.device("meta"):
-        wanted = {name: tuple(value.shape) for name, value in PersonaPlexLM(config).state_dict().items()}
-    entries = {name: _Entry(tuple(value.shape), _constant(value)) for name, value in state.items()}
-    entries, report = _fit(_join_split(entries), wanted)
-    _refuse_misfits(entries, wanted, None)
-    return {name: entries[name].read() for name in wanted}, report
-
-
 def _reader(file: safe_open, name: str) -> Callable[[], Tensor]:
     return lambda: cast(Tensor, file.get_tensor(name))  # type: ignore[no-untyped-call]
-
-
-def _constant(value: Tensor) -> Callable[[], Tensor]:
-    return lambda: value
 
 
 def _join_split(entries: dict[str, _Entry]) -> dict[str, _Entry]:
@@ -172,9 +151,7 @@ def _zeros(shape: tuple[int, ...]) -> Callable[[], Tensor]:
     return lambda: torch.zeros(shape)
 
 
-def _refuse_misfits(
-    entries: Mapping[str, _Entry], wanted: Mapping[str, tuple[int, ...]], path: Path | None
-) -> None:
+def _refuse_misfits(entries: Mapping[str, _Entry], wanted: Mapping[str, tuple[int, ...]], path: Path) -> None:
     faults = [f"missing {name}" for name in sorted(set(wanted) - set(entries))]
     faults += [f"unexpected {name}" for name in sorted(set(entries) - set(wanted))]
     faults += [
@@ -188,6 +165,6 @@ def _refuse_misfits(
         )
         raise CheckpointError(
             f"the weights do not fit the model:\n  - {shown}",
-            where=str(path) if path else None,
-            next_step="give the configuration that these weights were made for",
+            where=str(path),
+            next_step="Give the configuration that these weights were made for.",
         )

@@ -225,5 +225,5 @@ class PersonaPlexLM(nn.Module):
             raise UsageError(
                 f"ids must be −1 … {int(cards[k])}, got {int(low[k])} … {int(high[k])}",
                 where=f"stream {k}",
-                next_step="−2 marks a code that is not generated yet; it must never reach the model",
+                next_step="Check the codes: −2 marks one that is not generated yet, which must never reach the model.",
             )

@@ -29,9 +29,6 @@ class Sampling:
                 raise UsageError(f"{name} must be 0 or more, got {value}")
 
 
-GREEDY = Sampling(text_temperature=0.0, audio_temperature=0.0)
-
-
 def sample(logits: Tensor, *, temperature: float, top_k: int, generator: torch.Generator) -> Tensor:
     """Ids int64 [B] drawn from logits [B, C], in float32. Greedy where the temperature is 0."""
     logits = logits.float()

@@ -53,14 +53,14 @@ def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = Fa
     """
     if not store.complete:
         raise UsageError(
-            "its build has not finished", where=store.root, next_step="run the same build again to finish it"
+            "its build has not finished", where=store.root, next_step="Run the same build again to finish it."
         )
     codec, tokenizer = store.description["codec"], store.description["tokenizer"]
     if codec["untrained"] and not allow_untrained_codec:
         raise ConfigError(
             f"the audio codes come from the untrained codec {codec['id']}: nothing about speech can be learned",
             where=store.root,
-            next_step="build with trained Mimi weights, or give --allow-untrained-codec to try the machinery",
+            next_step="Build with trained Mimi weights, or give --allow-untrained-codec to try the machinery.",
         )
     calls = store.calls().filter(pl.col("split") == split).select("recording_id").collect()
     recordings = store.recordings().select("recording_id", "state_width").collect()
@@ -72,9 +72,9 @@ def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = Fa
             if widths
             else f"no call of split {split!r} has a recording with states",
             where=store.root,
-            next_step="use one reasoning model for a store"
+            next_step="Use a single reasoning model in a store."
             if widths
-            else "build with `memory.capture`, or from recordings that name their states",
+            else "Build with `memory.capture`, or from recordings that name their states.",
         )
     return StoreIdentity(
         codec=str(codec["sha256"]),
@@ -98,8 +98,8 @@ def open_speech_model(
     architecture = config.architecture(text_card=store.text_pieces)
     if store.text_pieces > architecture.text_card:
         raise ConfigError(
-            f"the store's tokenizer has {store.text_pieces} pieces, the model {architecture.text_card} text classes",
-            next_step="build the store with the tokenizer of the speech model",
+            f"the store's tokenizer has {store.text_pieces} pieces, the model has {architecture.text_card} text classes",
+            next_step="Build the store with the tokenizer of the speech model.",
         )
     if config.seed is not None:
         lm = PersonaPlexLM.seeded(architecture, config.seed).to(device=device, dtype=dtype).freeze().eval()
@@ -108,8 +108,8 @@ def open_speech_model(
     path = path / WEIGHTS_FILE if path.is_dir() else path
     if store.text_pieces != architecture.text_card:
         raise ConfigError(
-            f"the store's tokenizer has {store.text_pieces} pieces, the model's {architecture.text_card}",
-            next_step="build the store with the tokenizer that comes with the speech model",
+            f"the store's tokenizer has {store.text_pieces} pieces, the model's has {architecture.text_card}",
+            next_step="Build the store with the tokenizer that comes with the speech model.",
         )
     _refuse_other_tokenizer(path.parent, store)
     lm, _ = load_personaplex(path, architecture, device=device, dtype=dtype)
@@ -161,5 +161,5 @@ def _refuse_other_tokenizer(folder: Path, store: StoreIdentity) -> None:
         raise ConfigError(
             "the store's text was made with another tokenizer than the model's",
             where=str(found[0]),
-            next_step=f"build the store again with --tokenizer {found[0]}",
+            next_step=f"Build the store again with --tokenizer {found[0]}.",
         )

@@ -133,7 +133,7 @@ def load_checkpoint(
                         raise CheckpointError(
                             f"the bytes of {name} are not those that were saved",
                             where=str(path),
-                            next_step="use the checkpoint before this one",
+                            next_step="Use the checkpoint before this one.",
                         )
                     tensors[name] = value.to(device)
     except (SafetensorError, OSError) as error:
@@ -163,7 +163,7 @@ def check_compatibility(saved: Mapping[str, Any], wanted: Mapping[str, Any], *, 
         raise CheckpointError(
             "the checkpoint was made for something else:\n  - " + "\n  - ".join(faults),
             where=where or None,
-            next_step="use the model, codec, tokenizer and store that it was trained with, or start a new run",
+            next_step="Use the model, codec, tokenizer and store that it was trained with, or start a new run.",
         )
 
 
@@ -182,7 +182,7 @@ def _machine_meta(metadata: Mapping[str, str] | None, path: Path) -> dict[str, A
         raise CheckpointError(
             "the header is not the one that was saved",
             where=str(path),
-            next_step="use the checkpoint before this one",
+            next_step="Use the checkpoint before this one.",
         )
     meta = json.loads(text) if text else None
     fields = {"checkpoint_id": str, "revision_id": str, "compatibility": dict, "cursor": dict}
@@ -191,7 +191,7 @@ def _machine_meta(metadata: Mapping[str, str] | None, path: Path) -> dict[str, A
         raise CheckpointError(
             f"not a checkpoint of this trainer ({SCHEMA})",
             where=str(path),
-            next_step="model weights load with load_personaplex; checkpoints come from `inkplex-data train`",
+            next_step="Load model weights with load_personaplex; checkpoints come from `inkplex-data train`.",
         )
     if wrong := [name for name, kind in fields.items() if not isinstance(meta.get(name), kind)]:
         raise CheckpointError(f"the checkpoint's header lacks {', '.join(wrong)}", where=str(path))

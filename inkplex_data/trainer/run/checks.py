@@ -51,7 +51,7 @@ class PanelChecks:
                 raise CheckpointError(
                     f"{len(lacking)} calls of the panel are not in the store: {', '.join(lacking[:5])}",
                     where=str(path),
-                    next_step="resume on the store that the run began with",
+                    next_step="Resume on the store that the run began with.",
                 )
         else:
             self.panel = _draw(store, config, seed)

@@ -19,8 +19,8 @@ from typing import Any
 from inkplex_data.atomic import replacing
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import Loader, make_loader
-from inkplex_data.loader.make import PREFETCH_BYTES
-from inkplex_data.loader.state import reopen
+from inkplex_data.loader.options import PREFETCH_BYTES
+from inkplex_data.loader.saved_position import reopen
 from inkplex_data.store.reader import Store, open_store
 from inkplex_data.trainer.evaluate.scoring import scorable
 from inkplex_data.trainer.memory.connector import ConnectedLM
@@ -117,7 +117,7 @@ class _Run:
             raise UsageError(
                 f"it holds a run that has made {found[0]} updates",
                 where=str(run),
-                next_step="give --resume to go on with it, or another folder",
+                next_step="Give --resume to go on with it, or another folder.",
             )
         self.done = found[0] if found is not None else 0
         self.saved: Checkpoint | None = found[1] if found is not None else None
@@ -275,7 +275,7 @@ class _Run:
                 "the recipe is not the one that this run began with",
                 where=str(self.run),
                 faults=faults,
-                next_step="resume with the same recipe, or start a run in another folder",
+                next_step="Resume with the same recipe, or start a run in another folder.",
             )
 
     def _make_loader(self) -> Loader:

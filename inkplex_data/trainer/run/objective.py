@@ -95,14 +95,14 @@ def objective_weights(preset: str = "stage1", **changes: float | bool) -> Object
     """A preset with some weights changed. Raises ConfigError for a name that does not exist."""
     if preset not in PRESETS:
         raise ConfigError(
-            f"there is no objective preset {preset!r}", next_step=f"use one of {', '.join(PRESETS)}"
+            f"there is no objective preset {preset!r}", next_step=f"Use one of {', '.join(PRESETS)}."
         )
     known = {item.name for item in dataclasses.fields(ObjectiveWeights)}
     if unknown := sorted(set(changes) - known):
         raise ConfigError(
             "unknown objective weights",
             faults=unknown,
-            next_step=f"the weights are {', '.join(sorted(known))}",
+            next_step=f"Use the weights {', '.join(sorted(known))}.",
         )
     return dataclasses.replace(PRESETS[preset], **changes)  # type: ignore[arg-type]
 
@@ -182,10 +182,10 @@ def target_parts(
     ends = frames.to(device).view(B, 1, 1) - torch.tensor(delays, device=device).view(1, -1, 1)
     live = (time < ends) & (roles.to(device) != TAG_PREFIX).unsqueeze(1)
     parts = torch.full((B, 1 + dep_q, T), NO_PART, device=device)
-    by_role = torch.full((256,), NO_PART, device=device)  # a role is a uint8; padding may hold anything
-    by_role[TAG_FIRST], by_role[TAG_LATER] = FIRST_PIECE, LATER_PIECE
-    by_role[TAG_PAD], by_role[TAG_EPAD] = TEXT_PAD, TEXT_EPAD
-    parts[:, 0] = by_role[roles.to(device, torch.long)]
+    by_tag = torch.full((256,), NO_PART, device=device)  # a tag is a uint8; padding may hold anything
+    by_tag[TAG_FIRST], by_tag[TAG_LATER] = FIRST_PIECE, LATER_PIECE
+    by_tag[TAG_PAD], by_tag[TAG_EPAD] = TEXT_PAD, TEXT_EPAD
+    parts[:, 0] = by_tag[roles.to(device, torch.long)]
     stream = torch.arange(dep_q, device=device)
     kind = AGENT_SEMANTIC + 2 * (stream // CODEBOOKS) + (stream % CODEBOOKS > 0).long()
     parts[:, 1:] = kind.view(1, -1, 1)
@@ -222,7 +222,7 @@ def voice_and_text_loss(
 
     text_logits: [B, 1, T, C] and audio_logits: [B, dep_q, T, K], already aligned with the targets, as
     `forward_train` gives them. codes: integers [B, 17, T], the targets; −1 weighs nothing. roles: [B, T],
-    roles of the text frames. frames: [B], live frames of each call, prefix included; later ones are padding.
+    tags of the text frames (`grid.TAG_*`). frames: [B], live frames of each call, prefix included; later ones are padding.
     mask: [B, T] bits of modalities that may carry loss (1 text, 2 agent, 4 caller), all by default.
     delays: of text and every codebook, or of the codebooks alone. weights: ObjectiveWeights or a preset.
 

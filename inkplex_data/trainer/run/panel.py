@@ -44,8 +44,8 @@ def choose_panel(
     if not able.height or tasks < 1:
         raise ConfigError(
             f"a panel of {tasks} tasks cannot be drawn: split {split!r} has {able.height} calls with a recording",
-            next_step="build a store whose split has calls with recordings, name another one with checks.split, "
-            "or train without checks: --set checks=null",
+            next_step="Build a store whose split has calls with recordings, name another one with checks.split, "
+            "or train without checks: --set checks=null.",
         )
     by_family: dict[str, dict[str, list[str]]] = {}
     for call_id, family, recording in able.select("call_id", "family", "recording_id").iter_rows():

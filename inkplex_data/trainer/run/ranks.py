@@ -91,7 +91,7 @@ def usable_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
             f"the device {name!r} is not usable: {str(error).splitlines()[0]}",
-            next_step="use --device cpu, or a torch build for this accelerator",
+            next_step="Use --device cpu, or a torch build for this accelerator.",
         ) from error
     return place
 

@@ -63,7 +63,7 @@ def find_checkpoint(path: Path) -> Path:
         raise CheckpointError(
             "there is no checkpoint here",
             where=str(path),
-            next_step=f"give a run's folder, or one of its {CHECKPOINTS}/update-…{SUFFIX}",
+            next_step=f"Give a run's folder, or one of its {CHECKPOINTS}/update-…{SUFFIX}.",
         )
     update = _selected(path / SELECTED_FILE)
     return folder.path(update if update in updates else updates[-1])

@@ -191,7 +191,7 @@ class CheckpointFolder:
             raise CheckpointError(
                 f"none of its {len(updates)} checkpoints can be read",
                 where=str(self.folder),
-                next_step="restore one of them from a copy, or start the run in another folder",
+                next_step="Restore one of them from a copy, or start the run in another folder.",
             )
         return None
 

@@ -7,7 +7,6 @@ arguments of the run. A run keeps its recipe, and resumes with the same one only
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -120,13 +119,13 @@ class ObjectiveConfig(Section):
     @classmethod
     def _known(cls, preset: str) -> str:
         if preset not in PRESETS:
-            raise ValueError(f"one of {', '.join(PRESETS)}")
+            raise ValueError(f"must be one of {', '.join(PRESETS)}")
         return preset
 
     @model_validator(mode="after")
     def _something_to_learn(self) -> ObjectiveConfig:
         if not any(self.make().by_part()):
-            raise ValueError("every weight is 0, so that nothing would be learned")
+            raise ValueError("every weight is 0, so nothing would be learned")
         return self
 
     def make(self) -> ObjectiveWeights:
@@ -224,7 +223,7 @@ def load_train_recipe(name_or_path: str, overrides: Mapping[str, Any] | None = N
     if not path.is_file():
         raise ConfigError(
             f"there is no training recipe {name_or_path!r}",
-            next_step="give a YAML file or one of: " + ", ".join(train_recipe_names()),
+            next_step=f"Give a YAML file, or one of {', '.join(train_recipe_names())}.",
         )
     body = read_yaml(path)
     body.setdefault("name", path.stem)
@@ -248,8 +247,3 @@ def recipe_differences(saved: Mapping[str, Any], wanted: Mapping[str, Any], at: 
         elif old != new:
             lines.append(f"{at}{key}: the run has {old!r}, this recipe {new!r}")
     return lines
-
-
-def sizes_of(config: PersonaPlexConfig) -> dict[str, Any]:
-    """An architecture as JSON values."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(config).items()}

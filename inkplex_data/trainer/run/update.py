@@ -106,7 +106,7 @@ class Updater:
             if not bool(torch.isfinite(loss)):
                 raise DivergedError(
                     f"the loss of call {batch.call_id!r} is {float(loss.detach())}",
-                    next_step="start a run in another folder with a lower optimizer.max_learning_rate",
+                    next_step="Start a run in another folder with a lower optimizer.max_learning_rate.",
                 )
             if loss.requires_grad:  # A call without memory depends on nothing that trains.
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -125,7 +125,7 @@ class Updater:
         if not norm < float("inf"):
             raise DivergedError(
                 f"the gradient norm is {norm}",
-                next_step="start a run in another folder with a lower optimizer.max_learning_rate",
+                next_step="Start a run in another folder with a lower optimizer.max_learning_rate.",
             )
         rate = float(self.optimizer.param_groups[0]["lr"])
         self.optimizer.step()

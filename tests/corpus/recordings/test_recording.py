@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.recordings.recording import (
+    RecordedRequest,
     Recording,
-    RecordingCall,
     read_recording,
 )
 from inkplex_data.corpus.schemas import schemas
@@ -209,7 +209,7 @@ def test_a_large_call_is_read_one_line_at_a_time(tmp_path: Path) -> None:
     recording = read_recording(path)
     assert isinstance(recording, Recording)
     for request in recording:
-        assert isinstance(request, RecordingCall)
+        assert isinstance(request, RecordedRequest)
         assert request.arrival_us.tolist() == [seconds_to_us(token["at"]) for token in tokens]  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.sidecars.crop import crop
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, availability_breaches
+from inkplex_data.corpus.sidecars.sidecar import Sidecar, availability_faults
 from inkplex_data.errors import UsageError
 
 BASE: dict[str, Any] = {"schema": "inkplex/sidecar@1", "identity": {"clip_id": "clip"}}
@@ -267,5 +267,5 @@ def test_a_crop_moves_all_by_the_same_time_and_shows_no_future(full: Sidecar, cu
         after = [(w.text, seconds_to_us(w.start_s), w.speaker) for w in part.words.items]
         assert after == [word for word in before if 0 <= word[1] < end - start]
         assert all(seconds_to_us(word.end_s) <= end - start for word in part.words.items)
-    if not availability_breaches(full):
-        assert availability_breaches(part) == []
+    if not availability_faults(full):
+        assert availability_faults(part) == []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inkplex_data.corpus.sidecars.sidecar import (
     Heard,
     Sidecar,
-    availability_breaches,
+    availability_faults,
     frame_mask,
     heard_spans,
     read_sidecar,
@@ -55,11 +55,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"words": {"items": [{"text": "a", "start_s": "2", "end_s": 3}]}}, "/words/items/0/start_s"),
     ({"evidence": {"claims": [{"text": "a", "supported_by": ["e"]}]}}, "'e' names nothing in this sidecar"),
     ({"masks": {"permitted_updates": [{"update": "u", "start_s": 1}]}}, "'u' names nothing"),
-    ({"targets": {"items": [{"text": "a", "start_s": 1}]}}, "start_s and end_s come together"),
+    ({"targets": {"items": [{"text": "a", "start_s": 1}]}}, "start_s and end_s must be given together"),
     ({"private_updates": {"updates": [{"id": "u", "available_at_s": 1, "rows": [3, 2]}]}}, "first ≤ end"),
     (
         {"history": {"segments": [{"id": "a", "source": "teacher"}, {"id": "a", "source": "teacher"}]}},
-        "the id 'a' is there twice",
+        "the id 'a' occurs twice",
     ),
     ({"history": {"segments": [{"id": "a", "source": "caller"}]}}, "/history/segments/0/source"),
 ]
@@ -193,10 +193,10 @@ def test_use_before_arrival_is_named() -> None:
             ],
         },
     }
-    pointers = [breach.pointer for breach in availability_breaches(sidecar(**groups))]
+    pointers = [fault.pointer for fault in availability_faults(sidecar(**groups))]
     assert pointers == [
         "/private_updates/updates/1",
         "/masks/permitted_updates/0/start_s",
         "/evidence/claims/0/start_s",
     ]
-    assert availability_breaches(sidecar()) == []
+    assert availability_faults(sidecar()) == []

@@ -47,7 +47,7 @@ def test_the_first_three_chunks_are_whole_and_later_ones_shrink() -> None:
 
 
 def test_plan_of_forks() -> None:
-    plans = {plan.call: plan for plan in plan_capture(Ownership(FORKED), ChunkRule(50))}
+    plans = {plan.number: plan for plan in plan_capture(Ownership(FORKED), ChunkRule(50))}
     assert list(plans) == [0, 1, 2, 3, 4, 6]
     assert plans[0].fork is None
     assert plans[0].chunks == ((0, 50), (50, 60), (60, 90))
@@ -86,15 +86,15 @@ def test_a_cache_that_is_a_list_of_tokens_always_holds_the_right_context(
             cache: list[int] = []
         else:
             cache = kept.pop(plan.fork) if plan.last else list(kept[plan.fork])
-        whole = context_of(requests, plan.call).tolist()
+        whole = context_of(requests, plan.number).tolist()
         first = plan.chunks[0][0]
         assert cache == whole[:first]
         for start, stop in plan.chunks:
             assert len(cache) == start
-            cache += by_call[plan.call].ids[start - first : stop - first].tolist()
+            cache += by_call[plan.number].ids[start - first : stop - first].tolist()
             if stop in plan.keep:
-                kept[Fork(plan.call, stop)] = list(cache)
+                kept[Fork(plan.number, stop)] = list(cache)
         assert cache == whole
-        computed.append(plan.call)
+        computed.append(plan.number)
     assert not kept
     assert computed == [request.call for request in requests if request.tokens]

@@ -161,8 +161,8 @@ def test_audio_goes_through_the_models_own_front_end(full_checkpoint: tuple[Path
 @pytest.mark.parametrize(
     ("media", "audio", "message"),
     [
-        (1, None, r"r.jsonl:2: 2 tokens of call 0 stand for audio, which the recording does not carry"),
-        (2, None, r"r.jsonl:2: token 1 of call 0 stands for an image"),
+        (1, None, r"r.jsonl:2: 2 tokens of request 0 stand for audio, which the recording does not carry"),
+        (2, None, r"r.jsonl:2: token 1 of request 0 stands for an image"),
         (1, {0: np.zeros((3, 80), np.uint8)}, "2 audio tokens and 3 dMel rows"),
         (0, {0: np.zeros((1, 80), np.uint8)}, "0 audio tokens and 1 dMel rows"),
     ],
@@ -180,7 +180,7 @@ def test_ids_outside_the_vocabulary_are_named_before_anything_is_computed(small:
     requests = [Asked(0, 4), Asked(1, 4)]
     requests[1].ids[2] = 201_024
     with pytest.raises(
-        RecordingError, match=r"r.jsonl:3: token 2 of call 1 has id 201024; small:0 has 201024"
+        RecordingError, match=r"r.jsonl:3: token 2 of request 1 has id 201024; small:0 has 201024"
     ) as caught:
         next(capture_states(requests, small, source="r.jsonl"))
     assert caught.value.code == "recording-token-id"

@@ -79,8 +79,8 @@ def described(shape: Any, offsets: Any, dtype: Any = "BF16") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no safetensors file: 0 bytes"),
-        (struct.pack("<Q", 2**62) + b"{}", "is no safetensors file: 10 bytes, header of 4,611"),
+        (b"", "is not a safetensors file: 0 bytes"),
+        (struct.pack("<Q", 2**62) + b"{}", "is not a safetensors file: 10 bytes, header of 4,611"),
         (struct.pack("<Q", 5) + b"{nope", "its header is not JSON"),
         (header({}), r"has 0 tensors \(none\) and none named 'states'"),
         (header({"a": {}, "b": {}}), r"has 2 tensors \(a, b\) and none named"),
@@ -141,7 +141,7 @@ def test_requests_in_any_order_give_states_in_layout_order(tmp_path: Path) -> No
 
 def test_mixtures_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        RecordingError, match=r"r.jsonl:4: call 2 names no states; call 1 \(line 3\) names 1.safe"
+        RecordingError, match=r"r.jsonl:4: request 2 names no states; request 1 \(line 3\) names 1.safe"
     ) as caught:
         state_source([stated(tmp_path, 1, 4), Asked(2, 1)], None, source="r.jsonl")
     assert caught.value.code == "recording-states-mixed"

@@ -108,7 +108,7 @@ def test_a_checkpoint_without_all_its_weights_is_refused(folder: Path, tmp_path:
     [
         ("small:x", "seed of the small model is a whole number .* got 'x'"),
         ("small:-1", "got '-1'"),
-        ("no/such/path", "is no folder and no hub id"),
+        ("no/such/path", "is neither a folder nor a hub id"),
         ("somebody/inkling-of-nowhere", "is not in the local cache and cannot be downloaded"),
     ],
 )
@@ -129,7 +129,7 @@ def test_what_is_not_to_be_had_names_ways_on(spec: str, message: str) -> None:
         (json.dumps({"model_type": "llama"}), "model_type 'llama'; Inkling's is inkling_mm_model"),
         (
             json.dumps({"model_type": "inkling_mm_model", "text_config": {"num_hidden_layers": 66}}),
-            "the model has 66 blocks; rows 28, 34, 42 are those of 42",
+            "the model has 66 blocks; rows 28, 34, 42 need 42",
         ),
         (json.dumps({"model_type": "inkling_mm_model"}), "the model has None blocks"),
     ],

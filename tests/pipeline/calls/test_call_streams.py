@@ -62,8 +62,9 @@ def streams(tmp_path: Path) -> CallStreams:
 
 
 def test_resampling_is_the_default(streams: CallStreams) -> None:
-    plain = np.concatenate(list(streams.audio.stream("caller")))
-    np.testing.assert_array_equal(np.concatenate(list(streams.open("caller"))), plain)
+    for side, opened in zip(("agent", "caller"), streams.open(), strict=True):
+        plain = np.concatenate(list(streams.audio.stream(side)))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(np.concatenate(list(opened)), plain)
     assert streams.transforms() == []
 
 
@@ -73,17 +74,16 @@ def test_an_installed_extension(streams: CallStreams, monkeypatch: pytest.Monkey
     ]
     monkeypatch.setattr(band, "entry_points", lambda group: points)
     tools.bandwidth.cache_clear()
-    for name in ("agent", "caller"):
-        plain = np.concatenate(list(streams.open(name)))  # type: ignore[arg-type]
-        chosen = CallStreams(streams.audio, streams.scan, load_recipe(None, {"audio.bandwidth": "louder"}))
-        widened = np.concatenate(list(chosen.open(name)))  # type: ignore[arg-type]
-        np.testing.assert_array_equal(widened, plain if name == "agent" else 2 * plain)
+    chosen = CallStreams(streams.audio, streams.scan, load_recipe(None, {"audio.bandwidth": "louder"}))
+    plain, widened = ([np.concatenate(list(side)) for side in each.open()] for each in (streams, chosen))
+    np.testing.assert_array_equal(widened[0], plain[0])
+    np.testing.assert_array_equal(widened[1], 2 * plain[1])
     (made,) = chosen.transforms()
     assert made.name == "bandwidth-extension"
     assert (made.settings["channel"], made.settings["model"]) == ("caller", "louder/1")
     longer = CallStreams(streams.audio, streams.scan, load_recipe(None, {"audio.bandwidth": "longer"}))
     with pytest.raises(UsageError, match="made 48,001 samples of 48,000"):
-        list(longer.open("caller"))
+        list(longer.open()[1])
     tools.bandwidth.cache_clear()
     with pytest.raises(ConfigError, match="one of resample, longer, louder"):
         tools.bandwidth("none")

@@ -24,8 +24,8 @@ from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.prepare import CallFiles, Prepared, prepare_call
-from inkplex_data.pipeline.calls.scan_call import ScanJob, scan_call
+from inkplex_data.pipeline.calls.prepare import CallInput, Prepared, prepare_call
+from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
 from inkplex_data.speech.diarize.rttm import SpeakerTurn, write_rttm
@@ -67,7 +67,13 @@ def recipe(**changes: object) -> Recipe:
 
 
 def prepare(entry: CallEntry, recipe: Recipe, store: Path) -> Prepared:
-    return prepare_call(CallFiles.of(entry), Build(recipe, store, Path("corpus")))
+    return prepare_call(CallInput.of(entry), Build(recipe, store, Path("corpus")))
+
+
+def scan(entry: CallEntry, recipe: Recipe, store: Path) -> Scan:
+    build = Build(recipe, store, Path("corpus"))
+    found: Scan = SCAN.perform(ScanJob(build=build, given=CallInput.of(entry)))
+    return found
 
 
 def said(found: Prepared, label: str = "SPEAKER_MAIN") -> str:
@@ -123,7 +129,7 @@ def test_the_agent_by_label_and_captions_by_who_speaks(talk: Path, tmp_path: Pat
     found = prepare(entry, recipe(audio__main_speaker="SPEAKER_01"), tmp_path / "store")
     assert said(found) == HORIZON and said(found, "SPEAKER_CALLER") == WIZARD
     assert "words-side-assumed" in {note.code for note in found.notes}
-    with pytest.raises(CallRefused, match="has SPEAKER_00, SPEAKER_01") as refused:
+    with pytest.raises(CallRefused, match="speakers are SPEAKER_00, SPEAKER_01") as refused:
         prepare(entry, recipe(audio__main_speaker="SPEAKER_07"), tmp_path / "store")
     assert refused.value.code == "speaker-label-unknown"
     with pytest.raises(CallRefused) as refused:
@@ -204,11 +210,11 @@ def test_captions_do_not_displace_the_words_of_a_sidecar(talk: Path, tmp_path: P
     (talk / "talk.sidecar.json").write_text(json.dumps(sidecar))
     entry = entry_of(talk)
     assert entry.words is not None and entry.words.suffix == ".srt"
-    job = ScanJob(entry, recipe(words__source="given"), tmp_path / "store", talk)
-    assert scan_call(job).words == 1
+    given = recipe(words__source="given")
+    assert scan(entry, given, tmp_path / "store").words == 1
     (talk / "talk.sidecar.json").unlink()
     with pytest.raises(CallRefused, match="captions") as refused:
-        scan_call(dataclasses.replace(job, entry=entry_of(talk)))
+        scan(entry_of(talk), given, tmp_path / "store")
     assert "inkplex-data align" in str(refused.value)
 
 
@@ -216,7 +222,7 @@ def test_a_call_without_words_is_told_how_to_get_them(talk: Path, tmp_path: Path
     write_call(talk, "talk", 1)
     (talk / "talk.json").unlink()
     with pytest.raises(CallRefused) as refused:
-        scan_call(ScanJob(entry_of(talk), load_recipe(None), tmp_path / "store", talk))
+        scan(entry_of(talk), load_recipe(None), tmp_path / "store")
     assert refused.value.code == "text-all-pad"
     for way in ("`inkplex-data align`", "`--words whisper`", "`--words none`"):
         assert way in str(refused.value)

@@ -10,14 +10,15 @@ import polars as pl
 import pytest
 import torch
 
+from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.errors import CallRefused, ConfigError
 from inkplex_data.grid import MASK_ALL, MASK_CALLER
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.prepare import CallFiles
-from inkplex_data.pipeline.calls.scan_call import SCAN, ScanJob, call_audio
-from inkplex_data.pipeline.calls.speech_check import is_masked_by_check, refusal
+from inkplex_data.pipeline.calls.prepare import CallInput
+from inkplex_data.pipeline.calls.scan_call import SCAN, ScanJob
+from inkplex_data.pipeline.calls.speech_check import failed_check, is_masked_by_check
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
 from inkplex_data.problems import Problem, ProblemLog
@@ -65,7 +66,7 @@ def test_a_failed_call_is_masked_and_a_rerun_with_other_limits_does_not_listen_a
 
     def scans(recipe: Recipe) -> list[ScanJob]:
         build = Build(recipe, tmp_path / "scans", corpus)
-        return [ScanJob(build=build, files=CallFiles.of(entry)) for entry in entries]
+        return [ScanJob(build=build, given=CallInput.of(entry)) for entry in entries]
 
     def masked(recipe: Recipe) -> list[bool]:
         return [SCAN.perform(job).is_masked for job in scans(recipe)]
@@ -106,7 +107,7 @@ def test_new_words_or_another_model_are_listened_to(
     """The ledger's measurement is for these words, this sound and this model."""
     recipe = recipe_with()
     entry = next(entry for entry in read_corpus(corpus).entries if entry.call_id == "good")
-    scanned = SCAN.do(ScanJob(build=Build(recipe, tmp_path, corpus), files=CallFiles.of(entry)))
+    scanned = SCAN.do(ScanJob(build=Build(recipe, tmp_path, corpus), given=CallInput.of(entry)))
     asked: list[str] = []
 
     def counting(model: str) -> None:
@@ -115,7 +116,7 @@ def test_new_words_or_another_model_are_listened_to(
 
     monkeypatch.setattr(tools, "speech_scorer", counting)
     words = scanned.words
-    agent = call_audio(entry).agent
+    agent = resolve_channels(entry.audio, entry.channels).agent
 
     def check(**changed: object) -> bool:
         given = {"words": words, "recipe": recipe, "audio_sha256": scanned.scan.audio_sha256} | changed
@@ -146,7 +147,7 @@ def test_a_refusal_tells_everything_up_to_a_limit():
     problems = [
         Problem("a", "check-speech", "speech-fact-lost", "repair", f"{at} s", "x") for at in range(23)
     ]
-    told = refusal(problems)
+    told = failed_check(problems)
     assert told.code == "speech-fact-lost"
     assert told.what.startswith("0 s: x; 1 s: x; ")
     assert told.what.endswith("19 s: x; and 3 more")

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 import soundfile
 
+from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.speech.agent.find import agent_rule, decide, guess_agent
+from inkplex_data.speech.agent.score import SideGuess
 from tests.conftest import ROOT
 
 EXAMPLES = sorted((ROOT / "examples" / "corpus" / "calls").glob("*.flac"))
@@ -29,6 +31,12 @@ def entry(audio: Path, words: Path | None = None) -> CallEntry:
     )
 
 
+def guess(call: CallEntry, agent: str | None = None) -> SideGuess:
+    """Without a threshold, from the sound of the call's one file."""
+    audio = resolve_channels(call.audio, ChannelSpec(0, 1))
+    return guess_agent(call, audio, text=CallText.of(call, agent=agent))
+
+
 def exchanged(audio: Path, folder: Path) -> Path:
     samples, rate_hz = soundfile.read(audio, dtype="int16")
     soundfile.write(folder / "exchanged.wav", samples[:, ::-1], rate_hz)
@@ -38,11 +46,11 @@ def exchanged(audio: Path, folder: Path) -> Path:
 @pytest.mark.parametrize("audio", EXAMPLES, ids=lambda path: path.stem)
 def test_the_examples_either_way_round(audio: Path, tmp_path: Path) -> None:
     words = audio.with_suffix(".json")
-    as_is, turned = guess_agent(entry(audio, words)), guess_agent(entry(exchanged(audio, tmp_path), words))
+    as_is, turned = guess(entry(audio, words)), guess(entry(exchanged(audio, tmp_path), words))
     assert (as_is.side, turned.side) == ("left", "right") and as_is.decided() and turned.decided()
     assert as_is.confidence == turned.confidence
     # Without words only the order of speech is left, which points the right way and is not enough.
-    alone = guess_agent(entry(audio))
+    alone = guess(entry(audio))
     assert alone.side == "left" and not alone.decided()
 
 
@@ -124,9 +132,9 @@ def test_words_of_nobody_by_name_never_become_those_of_the_other_side(tmp_path: 
     ]
     path = tmp_path / "left.json"
     path.write_text(json.dumps({"text": "", "segments": segments, "language": "en"}))
-    guess = guess_agent(entry(audio, path))
-    assert (guess.side, guess.decided()) == ("right", False)
-    assert guess.doubt == "the transcript's words are those of left"
+    found = guess(entry(audio, path))
+    assert (found.side, found.decided()) == ("right", False)
+    assert found.doubt == "the transcript's words are those of left"
 
 
 def test_a_named_label_is_found_by_where_its_words_lie(tmp_path: Path) -> None:
@@ -135,12 +143,11 @@ def test_a_named_label_is_found_by_where_its_words_lie(tmp_path: Path) -> None:
     document["alignments"] = [[text, times, names[who]] for text, times, who in document["alignments"]]
     path = tmp_path / "words.json"
     path.write_text(json.dumps(document))
-    kinds = {one.kind for one in guess_agent(entry(EXAMPLES[0], path)).evidence}
+    kinds = {one.kind for one in guess(entry(EXAMPLES[0], path)).evidence}
     assert "words" not in kinds
-    call = entry(EXAMPLES[0], path)
-    named = guess_agent(call, text=CallText.of(call, agent="spk_1"))
+    named = guess(entry(EXAMPLES[0], path), agent="spk_1")
     assert "words" in {one.kind for one in named.evidence} and named.side == "left"
-    other = guess_agent(call, text=CallText.of(call, agent="spk_0"))
+    other = guess(entry(EXAMPLES[0], path), agent="spk_0")
     assert other.confidence < named.confidence
 
 
@@ -152,9 +159,9 @@ def test_captions_and_sidecars_are_evidence_too(tmp_path: Path) -> None:
         lines += [f"00:{start:06.3f} --> 00:{end:06.3f}", f"<v {name}>{text}", ""]
     path = tmp_path / "call.vtt"
     path.write_text("\n".join(lines))
-    assert guess_agent(entry(EXAMPLES[0], path)).decided()
+    assert guess(entry(EXAMPLES[0], path)).decided()
     sidecar = EXAMPLES[0].with_suffix(".sidecar.json")
-    assert guess_agent(replace(entry(EXAMPLES[0]), sidecar=sidecar)).decided()
+    assert guess(replace(entry(EXAMPLES[0]), sidecar=sidecar)).decided()
 
 
 def test_a_sidecar_names_the_channels(tmp_path: Path) -> None:

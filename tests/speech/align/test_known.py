@@ -7,11 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from inkplex_data.audio.call_scan import SIDES
 from inkplex_data.corpus.transcripts import Segment, SpeakerRule
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import ProblemLog
 from inkplex_data.speech.align.known import Sided, assign_sides
-from inkplex_data.speech.align.sides import SIDES, SideActivity, side_activity
+from inkplex_data.speech.align.sides import SideActivity, side_activity
 
 RULE = SpeakerRule()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.config.recipe import CheckSpeechConfig
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
 from inkplex_data.speech.align.align_corpus import channel_samples
@@ -37,7 +37,7 @@ def scorer() -> WhisperScorer:
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
-    return channel_samples(ChannelRef(write_clip(tmp_path_factory.mktemp("clip"), "call")))
+    return channel_samples(open_channel(write_clip(tmp_path_factory.mktemp("clip"), "call")))
 
 
 def test_edit_distance_counts_changes():

@@ -12,7 +12,7 @@ import pytest
 import soundfile
 import torch
 
-from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.errors import CheckpointError
 from inkplex_data.speech.diarize.cluster import best_path, speaker_centres
@@ -67,7 +67,7 @@ def test_dividing_keeps_samples_and_says_constructed(tmp_path: Path):
     turns = [SpeakerTurn(0, 700_000, "a"), SpeakerTurn(600_000, 1_000_000, "b")]
     write_rttm(tmp_path / "m.rttm", turns, "m")
     made = divide(
-        ChannelRef(tmp_path / "m.wav"),
+        open_channel(tmp_path / "m.wav"),
         tmp_path / "out" / "m",
         diarizer=None,
         rttm=tmp_path / "m.rttm",

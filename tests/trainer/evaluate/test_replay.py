@@ -125,7 +125,7 @@ def test_the_opening_is_forced_as_training_reads_it(
     heard = ear.ids()
     wanted = lm.delays.sequence(forced_ids(call, plan)[None], lm.initial_ids())[0]
     # Position f + 1 holds frame f; the last forced frame's delayed codes lie one further.
-    forced = plan.forced_frames
+    forced = plan.prefix_frames + plan.free - plan.first
     assert torch.equal(heard[:, : forced + 1], wanted[:, : forced + 1])
     assert heard.shape[1] == plan.steps
     own = torch.from_numpy(made.ids[:, plan.free - plan.first :])
@@ -184,7 +184,7 @@ def test_a_short_context_keeps_the_prefix_and_drops_the_beginning(store: Store) 
     assert plan.steps == PREFIX_FRAMES + SHORT.frames + 1 + 6
     forced = forced_ids(call, plan)
     assert torch.equal(forced[:, :PREFIX_FRAMES], forced_ids(call, plan_of(call))[:, :PREFIX_FRAMES])
-    with pytest.raises(UsageError, match="do not fit a context"):
+    with pytest.raises(UsageError, match="do not fit in a context"):
         plan_of(call, context=PREFIX_FRAMES + SHORT.frames)
 
 

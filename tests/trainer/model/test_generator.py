@@ -11,10 +11,11 @@ from inkplex_data.trainer.model import generator as generator_module
 from inkplex_data.trainer.model.cache import RingKind
 from inkplex_data.trainer.model.generator import StreamingGenerator
 from inkplex_data.trainer.model.personaplex import PersonaPlexLM
-from inkplex_data.trainer.model.sampling import GREEDY, Sampling, sample
+from inkplex_data.trainer.model.sampling import Sampling, sample
 from tests.trainer.conftest import GoldenLM, random_codes, small_config
 
 NOTHING = -9
+GREEDY = Sampling(text_temperature=0.0, audio_temperature=0.0)
 
 
 def released_calls(golden_lm: GoldenLM, ring: RingKind) -> Tensor:

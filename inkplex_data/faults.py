@@ -1,49 +1,60 @@
-"""One fault of a file: where it is, the value got, and the rule that the value breaks."""
+"""One fault of what somebody wrote: where it is, the value got, and the rule that the value breaks."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
+from inkplex_data.errors import CorpusError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`line` is one-based, None for files that are one JSON document. `pointer` is a JSON pointer (RFC 6901)."""
+    """`pointer` is a JSON pointer (RFC 6901) to the `value` that breaks the `rule`.
 
-    file: str
-    line: int | None
-    pointer: str
-    value: str
+    `where` is a file, a part of a store or a call; who finds the fault may not know it yet, and `at` fills it in.
+    `line` is one-based, None for files that are one JSON document. `code` names the kind of fault, where kinds have
+    names: in a corpus a key of `problems.CODES`.
+    """
+
     rule: str
+    value: str = ""
+    pointer: str = ""
+    where: str = ""
+    line: int | None = None
     code: str = ""
+    next_step: str = ""
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {describe(self.pointer, self.value, self.rule)}"
+        got = f" (got {self.value})" if self.value else ""
+        text = f"{self.pointer} {self.rule}{got}" if self.pointer else f"{self.rule}{got}"
+        place = self.where if self.line is None else f"{self.where}:{self.line}"
+        text = f"{place}: {text}" if self.where else text
+        return f"{text}\n  → {self.next_step}" if self.next_step else text
+
+    def at(self, where: str, line: int | None = None) -> Fault:
+        return replace(self, where=where, line=line)
+
+    def as_json(self) -> dict[str, Any]:
+        """What is known of the fault, for machines."""
+        return {name: value for name, value in asdict(self).items() if value not in ("", None)}
 
 
-@dataclass(frozen=True)
-class Breach:
-    """A fault before it is known in which file or line it stands."""
+class FaultError(CorpusError):
+    """Carries faults, all of one code, up to where their file is known."""
 
-    pointer: str
-    value: str
-    rule: str
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+        super().__init__("; ".join(map(str, faults)))
 
-    def __str__(self) -> str:
-        return describe(self.pointer, self.value, self.rule)
-
-    def at(self, file: str, line: int | None = None, *, code: str = "") -> Fault:
-        return Fault(file, line, self.pointer, self.value, self.rule, code)
-
-
-def describe(pointer: str, value: str, rule: str) -> str:
-    got = f" (got {value})" if value else ""
-    return f"{pointer} {rule}{got}" if pointer else f"{rule}{got}"
+    @property
+    def code(self) -> str:
+        return self.faults[0].code
 
 
 def short(value: object, limit: int = 80) -> str:
@@ -61,17 +72,20 @@ def json_pointer(parts: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def breaches_of(error: ValidationError, data: object, model: type[BaseModel] | None = None) -> list[Breach]:
+def faults_of(
+    error: ValidationError, data: object, model: type[BaseModel] | None = None, *, code: str = ""
+) -> list[Fault]:
     """Pydantic's errors about `data`, each with a JSON pointer into it.
 
     `model` supplies the known field names, so that an unknown one can be told what it may have meant.
     """
     known = _field_names(model) if model else []
     return [
-        Breach(
-            json_pointer(_steps(fault["loc"], data)),
-            "" if fault["type"] == "missing" else short(fault["input"]),
+        Fault(
             _rule(fault["type"], fault["msg"], fault["loc"], known),
+            "" if fault["type"] == "missing" else short(fault["input"]),
+            json_pointer(_steps(fault["loc"], data)),
+            code=code,
         )
         for fault in error.errors(include_url=False)
     ]
@@ -101,7 +115,7 @@ def _rule(kind: str, message: str, location: Sequence[str | int], known: Sequenc
         return "is missing"
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), known, n=1) if location else []
-        return f"is no field that is known here{f'; did you mean {near[0]!r}?' if near else ''}"
+        return f"is not a known field{f'; did you mean {near[0]!r}?' if near else ''}"
     text = message.removeprefix("Value error, ")
     return text[0].lower() + text[1:] if text else kind
 

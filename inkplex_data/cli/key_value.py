@@ -1,0 +1,45 @@
+"""Options that take KEY=VALUE and may be given more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from inkplex_data.errors import UsageError
+
+
+def key_values(
+    option: str, settings: Sequence[str] | None, *, read: Callable[[str], Any] | None = None
+) -> dict[str, Any]:
+    """The values of an option by key; of a key given twice the last one counts.
+
+    `read` makes a value of its text (default: as YAML does) and raises ValueError, saying what it takes.
+    Raises UsageError.
+    """
+    found = {}
+    for setting in settings or ():
+        key, equals, text = setting.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"{option} takes KEY=VALUE (got {setting!r})")
+        try:
+            found[key.strip()] = (read or _yaml)(text)
+        except ValueError as error:
+            raise UsageError(f"{option} {key.strip()} takes {error} (got {text!r})") from error
+    return found
+
+
+def number(text: str) -> float:
+    """Raises ValueError."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ValueError("a value as YAML spells it") from None

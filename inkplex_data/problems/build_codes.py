@@ -1,0 +1,54 @@
+"""Builds, stores and exports."""
+
+from __future__ import annotations
+
+from inkplex_data.problems.code_table import error, info, table
+
+EXPORT = table(
+    "export",
+    {
+        "export-too-long": error(
+            "The call is too long for a WAV file, which holds at most 4 GiB.",
+            "Cut the call into shorter ones before exporting it.",
+        ),
+    },
+)
+
+STORE = table(
+    "store",
+    {
+        "audio-in-two-families": error(
+            "The same audio appears in two families, so it could land in two splits.",
+            "Give both calls the same `family`, or remove one.",
+        ),
+    },
+)
+
+BUILD = table(
+    "build",
+    {
+        "augmented": info(
+            "The call was changed on purpose, as the recipe's `augment` and `audio` ask; its sidecar says how.",
+            "Nothing to do.",
+        ),
+        "augmented-words": info(
+            "Words of the agent were cut at a constructed barge-in, or withheld from the text stream, as the recipe asks.",
+            "Nothing to do.",
+        ),
+        "augment-noise-unusable": error(
+            "The noise file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
+            "Take the file out of the folder and build again; the calls that are done stay.",
+        ),
+        "family-frozen": info(
+            "The corpus puts the family in another split than the store does; it stays where the store has it.",
+            "Nothing to do; to move a family, build a new store.",
+        ),
+        "recording-id-twice": error(
+            "Two different recordings have the same id.", "Give each recording its own id in its header."
+        ),
+        "unexpected": error(
+            "An unforeseen fault stopped this call; the others went on.",
+            "Read the message; if it is not about your data, report it with the log file.",
+        ),
+    },
+)

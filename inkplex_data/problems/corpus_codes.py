@@ -1,0 +1,65 @@
+"""What a corpus says about its calls, and the agent traces that recordings are made from."""
+
+from __future__ import annotations
+
+from inkplex_data.problems.code_table import error, info, table
+
+CORPUS = table(
+    "corpus",
+    {
+        "duplicate-id": error("Two calls of the corpus have the same id.", "Give every call its own `id`."),
+        "path-outside-corpus": error(
+            "A path leads outside the corpus folder.",
+            "Keep files inside the corpus, or start the build from a folder above them.",
+        ),
+        "file-missing": error(
+            "A file that the corpus names does not exist.", "Correct the path or add the file."
+        ),
+        "corpus-line-invalid": error(
+            "A line of the manifest or inventory does not describe a call.",
+            "Correct the line; `inkplex-data validate FILE` lists all faults of the file.",
+        ),
+        "split-conflict": error(
+            "Calls of one family name different splits.",
+            "Give every call of the family the same `split`, or none.",
+        ),
+        "sidecar-invalid": error(
+            "The call's sidecar is not a valid sidecar.",
+            "Correct the sidecar; `inkplex-data validate FILE` lists all its faults.",
+        ),
+        "sidecar-contradicts": error(
+            "The manifest and the sidecar say different things about the call.",
+            "Correct one of the two, or leave the field out of one.",
+        ),
+        "duration-invalid": info(
+            "The stated duration is not a positive number of seconds; the decoded audio decides.",
+            "Nothing to do.",
+        ),
+        "fields-ignored": info(
+            "The inventory has fields that this layout does not define; they were not used.",
+            "To use `role`, `voice`, `split` and the like, give each line an `id`: it is then a manifest.",
+        ),
+        "files-ignored": info(
+            "The folder holds files that do not belong to any call.",
+            "Nothing to do; name a JSONL file itself to build from it.",
+        ),
+    },
+)
+
+TRACES = table(
+    "traces",
+    {
+        "trace-message": error(
+            "A dialogue of a trace holds something that is not a message.",
+            "Correct the entry named in the message, or leave the dialogue out.",
+        ),
+        "trace-time": error(
+            "A message has an invalid time, or one before the time of an earlier message.",
+            "Correct the time, or remove all times of the dialogue; a declared schedule then stands in for them.",
+        ),
+        "trace-template": error(
+            "The tokenizer's chat template refuses the dialogue.",
+            "Correct the messages, or give tokenizer.json alone to use Inkling's own framing.",
+        ),
+    },
+)

@@ -1,0 +1,95 @@
+"""One problem of one call, the log that collects them, and the refusal that ends a call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from inkplex_data.errors import CallRefused, RecordingError
+from inkplex_data.problems.all_codes import CODES
+from inkplex_data.problems.code_table import Severity
+
+Place = os.PathLike[str] | str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One row of `problems.parquet`."""
+
+    call_id: str
+    stage: str
+    code: str
+    severity: Severity
+    item: str
+    message: str
+
+    @classmethod
+    def of(cls, code: str, call_id: str, message: str, *, item: str = "") -> Problem:
+        """Stage and severity are those of the code. `item` says which word, channel or token."""
+        kind = CODES[code]
+        return cls(call_id, kind.stage, code, kind.severity, item, message)
+
+    @classmethod
+    def of_refusal(cls, call_id: str, error: CallRefused) -> Problem:
+        """The row that reports a refusal, whatever the code's own severity is."""
+        return replace(cls.of(error.code, call_id, str(error), item=error.where or ""), severity="error")
+
+
+def refusal(code: str, what: str, where: Place | None = None, *, next_step: str | None = None) -> CallRefused:
+    """The refusal of one call, with the code's remedy where there is no better `next_step`."""
+    place = None if where is None else str(where)
+    return CallRefused(code, what, where=place, next_step=next_step or CODES[code].remedy)
+
+
+def recording_refusal(code: str, what: str, where: Place | None = None) -> RecordingError:
+    """The refusal of one task recording, with the code's remedy."""
+    place = None if where is None else str(where)
+    return RecordingError(code, what, where=place, next_step=CODES[code].remedy)
+
+
+def without_root(problem: Problem, root: Path) -> Problem:
+    """`problem` on one line, with paths inside `root` relative to it: a store tells nothing of its machine."""
+    item, message = problem.item, " ".join(problem.message.split())
+    for spelling in sorted({str(root), str(root.absolute()), str(root.resolve())}, key=len, reverse=True):
+        if spelling not in (".", os.sep):
+            item, message = (
+                text.replace(f"{spelling}{os.sep}", "").replace(spelling, "the corpus folder")
+                for text in (item, message)
+            )
+    return replace(problem, item=item, message=message)
+
+
+@dataclass
+class ProblemLog:
+    """Collects the problems of one call. `strict` turns every repair into a refusal (`--strict`)."""
+
+    call_id: str
+    strict: bool = False
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, code: str, message: str, *, item: str = "") -> None:
+        """Note one problem. `item` says which word, channel or token; `message` gives the value got.
+
+        Raises CallRefused when the code's severity is `error`, or `repair` under `strict`.
+        """
+        problem = Problem.of(code, self.call_id, message, item=item)
+        if problem.severity == "error" or (self.strict and problem.severity == "repair"):
+            raise refusal(code, message, item or None)
+        self.problems.append(problem)
+
+    def refuse(self, error: CallRefused) -> Problem:
+        """Turn a refusal into the problem row that reports it, and keep it."""
+        problem = Problem.of_refusal(self.call_id, error)
+        self.problems.append(problem)
+        return problem
+
+    def count(self, *codes: str) -> int:
+        return sum(problem.code in codes for problem in self.problems)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self.problems)
+
+    def extend(self, problems: Iterable[Problem]) -> None:
+        self.problems.extend(problems)

@@ -1,0 +1,94 @@
+"""Task recordings of the reasoning model: their lines, and what their requests say about each other."""
+
+from __future__ import annotations
+
+from inkplex_data.problems.code_table import error, table
+
+RECORDING = table(
+    "recording",
+    {
+        "recording-header": error(
+            "The first line is not a recording header.",
+            "Begin the file with {schema: inkplex/recording@1, recording: ID, model: …, tokenizer: …} as one JSON line.",
+        ),
+        "recording-line": error(
+            "A line is not one model request.", "Compare the line with schemas/recording.schema.json."
+        ),
+        "recording-cut": error(
+            "The last line of the recording is cut off.", "Copy the recording again, or remove its last line."
+        ),
+        "recording-token": error(
+            "A token does not have the documented form.",
+            "Compare the token with schemas/recording.schema.json.",
+        ),
+        "recording-kind": error(
+            "A token has a kind that does not exist.",
+            "Use setup, user, thinking, tool_call, reply, tool_result or other.",
+        ),
+        "recording-bytes": error(
+            "The bytes of a token cannot be decoded.",
+            "Give `text` as text, or `bytes_b64` as standard base64, not both.",
+        ),
+        "recording-time": error(
+            "A token has no arrival time, or more than one.",
+            "Give each token one `at`, and one `ready_at` where delivery was later, in seconds.",
+        ),
+        "recording-call-twice": error(
+            "Two lines of the recording describe the same model request.",
+            "Give every request its own `call` number.",
+        ),
+        "recording-states": error(
+            "The states that a request names are not there.",
+            "Correct `states`, or leave it out to capture them.",
+        ),
+        "recording-states-invalid": error(
+            "The states are not three finite rows for each computed token.",
+            "Export them again: one tensor [tokens, 3, width] of bfloat16 or float32 for each request.",
+        ),
+        "recording-states-mixed": error(
+            "Some requests of the recording bring states and others do not.",
+            "Give `states` for every request that computed tokens, or for none.",
+        ),
+        "recording-media-absent": error(
+            "States of audio and image tokens need the media, which a recording does not carry.",
+            "Import the states from the engine that saw the media (`inkplex-data import states`).",
+        ),
+        "recording-token-id": error(
+            "A token has an id that the model's vocabulary does not have.",
+            "Capture with the model that the recording came from, or import its states.",
+        ),
+    },
+)
+
+MEMORY = table(
+    "memory",
+    {
+        "recording-duplicate-token": error(
+            "Two tokens of a recording claim the same request and position.",
+            "List every computed token once, under the request that computed it.",
+        ),
+        "recording-prefix-unknown": error(
+            "A cached prefix names a request that the recording does not have.",
+            "Add the request, or correct `cached.call`.",
+        ),
+        "recording-prefix-cycle": error(
+            "Cached prefixes form a cycle, so no request computed their tokens.",
+            "Correct `cached.call`: a prefix comes from an earlier request.",
+        ),
+        "recording-prefix-too-long": error(
+            "A cached prefix is longer than the request that it comes from.", "Correct `cached.tokens`."
+        ),
+        "recording-prefix-order": error(
+            "A request comes before the owner of its cached prefix.",
+            "Put requests in the order in which they ran, and check the times of both.",
+        ),
+        "recording-arrival-order": error(
+            "Arrivals go backwards within a request: a token arrives before the one that precedes it.",
+            "Check `at` and `ready_at`: positions of one request arrive in order.",
+        ),
+        "recording-twin-differs": error(
+            "Counterfactual twins differ before the moment at which `branch_of` says they fork.",
+            "Correct `branch_of.at`, or record the twin again from the same past.",
+        ),
+    },
+)

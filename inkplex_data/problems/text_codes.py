@@ -1,0 +1,58 @@
+"""The agent's text stream and the prefix before it."""
+
+from __future__ import annotations
+
+from inkplex_data.problems.code_table import error, info, repair, table
+
+INTERLEAVE = table(
+    "interleave",
+    {
+        "text-other-speaker": info(
+            "A word is not the main speaker's; only the agent speaks in the text stream.",
+            "Nothing to do, unless the speaker labels are wrong.",
+        ),
+        "text-no-duration": repair(
+            "A word ends where it starts, or before; it is not in the text stream.",
+            "Correct the word's times.",
+        ),
+        "text-before-delay": repair(
+            "A word is over before the text stream begins, because the text runs ahead of the audio.",
+            "Use a smaller `text.delay_s` if the opening words matter.",
+        ),
+        "text-no-pieces": repair("The tokenizer makes no pieces of a word.", "Correct the word's text."),
+        "text-reserved-id": repair(
+            "A piece has the id of padding or end-of-padding (3 or 0); it was not placed.",
+            "Use a tokenizer with byte fallback, which has no unknown pieces.",
+        ),
+        "text-replaced": repair(
+            "The next word began before all pieces of a word had a frame; the rest was not placed.",
+            "Use `text.overflow: shift`, which lets the next word wait, and check the times if many words are affected.",
+        ),
+        "text-past-end": repair(
+            "The audio ended before all pieces of a word had a frame; the rest was not placed.",
+            "Cut the call later, or not at all.",
+        ),
+        "text-no-input": repair(
+            "Pieces lie in the opening frames that a negative delay leaves without text; they were not placed.",
+            "Check the words that begin before the audio.",
+        ),
+        "text-all-pad": error(
+            "No word of the agent is in the text stream.",
+            "Without a transcript, make one with `inkplex-data align`, or build with `--words whisper`. With one, name the agent's label with `words.agent`, and check the words' times. If no text is intended, build with `--words none`.",
+        ),
+    },
+)
+
+PREFIX = table(
+    "prefix",
+    {
+        "prefix-too-long": error(
+            "The voice and role prefix fills the model's context, so no dialogue would fit.",
+            "Shorten the role text or the voice sample; nothing is trimmed by itself.",
+        ),
+        "prefix-no-voice": info(
+            "No other call in the same split has this voice, so the prefix has no voice sample.",
+            "Add a call with this voice, or name a sample under `prefix.voices` in the recipe.",
+        ),
+    },
+)
