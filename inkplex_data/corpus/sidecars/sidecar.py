@@ -68,7 +68,7 @@ def _device_played(segment: HistorySegment) -> tuple[tuple[int, int], ...] | Non
 
 
 def frame_mask(sidecar: Sidecar, frames: int) -> NDArray[np.uint8]:
-    """Loss mask of the clip, uint8 [frames], bits MASK_TEXT, MASK_AGENT and MASK_CALLER of `store.format`.
+    """Loss mask of the clip, uint8 [frames], bits MASK_TEXT, MASK_AGENT and MASK_CALLER of `grid`.
 
     A bit is off in every frame that an excluded stretch touches or a valid one leaves partly uncovered:
     a modality that is missing or uncertain is no silence (seeds/000, "Reuse the available evidence").

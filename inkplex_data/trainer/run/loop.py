@@ -19,8 +19,8 @@ from typing import Any
 from inkplex_data.atomic import replacing
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import Loader, make_loader
-from inkplex_data.loader.make import PREFETCH_BYTES
-from inkplex_data.loader.state import reopen
+from inkplex_data.loader.options import PREFETCH_BYTES
+from inkplex_data.loader.saved_position import reopen
 from inkplex_data.plural import counted
 from inkplex_data.store.reader import Store, open_store
 from inkplex_data.trainer.evaluate.scoring import scorable
