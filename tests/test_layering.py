@@ -18,7 +18,6 @@ MOST_MODULES, MOST_LINES = 20, 400
 
 ONE_NAME = {
     "moshi.py": "reads and writes one layout, that of Moshi fine-tuning",
-    "rttm.py": "reads and writes one format, RTTM",
     "stages.py": "the stages of a build, as a list and as verbs",
 }
 """File names that several folders have, and the subject that all of them share."""

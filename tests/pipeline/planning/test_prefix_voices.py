@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inkplex_data.pipeline.planning.voices import VoiceCandidate, voice_samples
+from inkplex_data.pipeline.planning.prefix_voices import VoiceCandidate, voice_samples
 
 rows = st.tuples(
     st.sampled_from("AB"),
