@@ -69,9 +69,6 @@ class Ledger:
             shutil.rmtree(working, ignore_errors=True)
             raise
 
-    def forget(self, kind: str, key: str) -> None:
-        shutil.rmtree(self.folder(kind, key), ignore_errors=True)
-
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
