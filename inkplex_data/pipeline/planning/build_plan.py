@@ -181,7 +181,7 @@ def _notes(
         )
     wants_voice = recipe.prefix is not None and recipe.prefix.voice == "auto" and entry.voice is not None
     if wants_voice and not has_voice:
-        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other recording in split {split!r}")
+        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
     return tuple(log)
 
 
