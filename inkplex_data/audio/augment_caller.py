@@ -157,7 +157,7 @@ class Room(CallerChange):
 
 @dataclass(frozen=True)
 class Noise(CallerChange):
-    """Noise `level_db` over the caller's RMS: of a `colour`, or of the recording `file` from its part `start` on."""
+    """Noise `level_db` over the caller's RMS: of a `colour`, or from the sound file `file`, from its part `start` on."""
 
     name = "noise"
     level_db: float

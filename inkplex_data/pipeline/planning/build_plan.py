@@ -15,17 +15,15 @@ from inkplex_data.pipeline.calls.build_call import CallJob, MemoryRef
 from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import Scan, ScanJob
 from inkplex_data.pipeline.outcome import Refusals
-from inkplex_data.pipeline.planning.sharding import (
+from inkplex_data.pipeline.planning.prefix_voices import (
     PrefixPlan,
-    Sized,
     VoiceCandidate,
     VoiceSample,
-    audio_in_two_families,
-    call_bytes,
-    plan_shards,
     prefix_id,
     voice_samples,
 )
+from inkplex_data.pipeline.planning.same_audio import audio_in_two_families
+from inkplex_data.pipeline.planning.sharding import Sized, call_bytes, plan_shards
 from inkplex_data.pipeline.prefixes import PrefixJob
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
 from inkplex_data.pipeline.stage import Build
@@ -183,7 +181,7 @@ def _notes(
         )
     wants_voice = recipe.prefix is not None and recipe.prefix.voice == "auto" and entry.voice is not None
     if wants_voice and not has_voice:
-        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other recording in split {split!r}")
+        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
     return tuple(log)
 
 
