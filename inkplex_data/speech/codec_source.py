@@ -59,14 +59,8 @@ class CodecFiles:
     weights: tuple[Path, ...]
 
 
-def untrained_seed(spec: str) -> int | None:
-    """The seed of `untrained:SEED`, or None for any other spec.
-
-    Raises ConfigError where SEED is no integer from 0 to 2^63 − 1.
-    """
-    if not spec.startswith("untrained:"):
-        return None
-    text = spec.removeprefix("untrained:")
+def untrained_seed(text: str) -> int:
+    """The seed of `untrained:SEED`. Raises ConfigError where it is no integer from 0 to 2^63 − 1."""
     if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) >= 2**63:
         raise ConfigError(
             f"the seed of an untrained codec is a whole number from 0 to 2^63 − 1, got {text!r}",
