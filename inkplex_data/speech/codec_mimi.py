@@ -11,11 +11,11 @@ from transformers import MimiConfig, MimiModel
 from transformers.initialization import no_init_weights
 
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
-from inkplex_data.grid import AUDIO_CARD, CODEBOOKS
+from inkplex_data.grid import CODEBOOKS
 from inkplex_data.heap import return_freed_memory
 from inkplex_data.speech.codec_decode import decode_windows
 from inkplex_data.speech.codec_identity import CodecIdentity
-from inkplex_data.speech.codec_stream import Codec, CodecStream, Codes, Samples
+from inkplex_data.speech.codec_stream import Codec, CodecStream, Codes, Samples, checked_codes
 from inkplex_data.speech.codec_weights import State, common_name, quantizers, state_sha256
 from inkplex_data.torch_settings import exact_convolutions, torch_threads
 
@@ -97,17 +97,7 @@ class MimiCodec(Codec):
         Fewer than eight codebooks (at least the semantic one) give a coarser waveform.
         Raises UsageError for another shape or for ids outside 0–2047.
         """
-        array = np.asarray(codes)
-        if array.ndim != 2 or not 1 <= array.shape[0] <= CODEBOOKS:
-            raise UsageError(
-                f"codes to decode are [codebooks, frames] with at most {CODEBOOKS} codebooks, "
-                f"got shape {list(array.shape)}",
-                next_step="Pass the transpose: `encode` gives [frames, 8]."
-                if array.shape[-1:] == (8,)
-                else None,
-            )
-        if array.size and not 0 <= int(array.min()) <= int(array.max()) < AUDIO_CARD:
-            raise UsageError(f"audio codes are 0–{AUDIO_CARD - 1}, got {array.min()}–{array.max()}")
+        array = checked_codes(codes)
         with torch.inference_mode(), torch_threads(self.threads), exact_convolutions(self.device):
             tensor = torch.from_numpy(array.astype(np.int64)).to(self.device)
             return decode_windows(self.model, tensor)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.clock import FRAME_SAMPLES, frames_of_samples
 from inkplex_data.errors import UsageError
-from inkplex_data.grid import CODEBOOKS
+from inkplex_data.grid import AUDIO_CARD, CODEBOOKS
 from inkplex_data.speech.codec_identity import CHUNK_FRAMES, CHUNK_SAMPLES, CodecIdentity
 
 Codes = npt.NDArray[np.uint16]
@@ -136,3 +136,20 @@ class CodecStream(ABC):
             self._slab_used = 0
         self._slab_used += frames
         return self._slab[self._slab_used - frames : self._slab_used]
+
+
+def checked_codes(codes: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Codes [codebooks, frames] that can be decoded.
+
+    Raises UsageError for another shape, more than eight codebooks, or ids outside 0–2047.
+    """
+    array = np.asarray(codes)
+    if array.ndim != 2 or not 1 <= array.shape[0] <= CODEBOOKS:
+        raise UsageError(
+            f"codes to decode are [codebooks, frames] with at most {CODEBOOKS} codebooks, "
+            f"got shape {list(array.shape)}",
+            next_step="Pass the transpose: `encode` gives [frames, 8]." if array.shape[-1:] == (8,) else None,
+        )
+    if array.size and not 0 <= int(array.min()) <= int(array.max()) < AUDIO_CARD:
+        raise UsageError(f"audio codes are 0–{AUDIO_CARD - 1}, got {array.min()}–{array.max()}")
+    return array
