@@ -69,4 +69,4 @@ def _counted(chunks: Iterable[npt.NDArray[np.float32]], samples: int, what: str)
         done += len(chunk)
         yield chunk
     if done != samples:
-        raise UsageError(f"the bandwidth extension {what!r} made {done:,} samples of {samples:,}")
+        raise UsageError(f"the bandwidth extension {what!r} returned {done:,} of {samples:,} samples")
