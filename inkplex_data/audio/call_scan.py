@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -92,6 +92,12 @@ class ChannelStats:
         self.square_sum = 0.0
         self.band = BandMeter(sample_rate_hz)
         self._hash = hashlib.sha256()
+
+    def watch(self, blocks: Iterable[Samples], log: ProblemLog) -> Iterator[Samples]:
+        """Take in the blocks [n] and hand them on."""
+        for block in blocks:
+            self.update(block, log)
+            yield block
 
     def update(self, block: Samples, log: ProblemLog) -> None:
         """Take in float32 [n]. Refuses the call at the first sample that cannot be sound."""
