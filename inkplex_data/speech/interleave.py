@@ -235,7 +235,7 @@ class _WordTable:
         if outside.size:
             raise UsageError(
                 f"piece id {ids[outside[0]]} of word {owner[outside[0]]} is not in 0…{TEXT_CARD - 1}",
-                next_step="Tokenize words with the text tokenizer of the speech model.",
+                next_step="Tokenize words with the speech model's text tokenizer.",
             )
         reserved = np.isin(ids, _RESERVED)
         good = np.bincount(owner[~reserved], minlength=count)

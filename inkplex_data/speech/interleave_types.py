@@ -85,10 +85,6 @@ class TextStream:
     markers_dropped: int
     drops: tuple[Drop, ...]
 
-    def dropped_pieces(self, *reasons: Reason) -> int:
-        """Pieces not placed for any of `reasons` (all reasons when none is given)."""
-        return sum(drop.pieces for drop in self.drops if not reasons or drop.reason in reasons)
-
     @property
     def pad_fraction(self) -> float:
         """Share of frames that carry no piece: PAD, EPAD, in-word padding, no input. 0.0 without frames."""

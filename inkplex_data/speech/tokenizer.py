@@ -68,7 +68,7 @@ class TextTokenizer:
             raise ConfigError(
                 f"the tokenizer cannot be read: {error.strerror or error}",
                 where=str(file),
-                next_step="Give the path of a SentencePiece model, or none for the small one in the package.",
+                next_step="Give the path of a SentencePiece model, or none to use the small one that comes with the package.",
             ) from error
         if len(serialized) > MAX_MODEL_BYTES:
             raise ConfigError(
@@ -178,7 +178,7 @@ def _check_text(texts: Sequence[str]) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise UsageError(
-                f"{text!r} holds half a surrogate pair, which UTF-8 cannot encode",
+                f"{text!r} holds half a surrogate pair, which has no UTF-8",
                 next_step="Replace it with U+FFFD before tokenizing.",
             ) from error
 

@@ -97,7 +97,7 @@ def test_an_unknown_label_names_those_there_are(talk: Path) -> None:
     )
     assert result.exit_code == 1
     row = json.loads(result.output)
-    assert row["code"] == "speaker-label-unknown" and "the recording has ann" in row["message"]
+    assert row["code"] == "speaker-label-unknown" and "the speakers are ann" in row["message"]
     assert not (talk.parent / "out").exists()
 
 

@@ -8,7 +8,8 @@ belongs to the word before it. Diarized files name the speaker on each item, old
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from inkplex_data.corpus.transcripts.transcript import (
@@ -17,7 +18,11 @@ from inkplex_data.corpus.transcripts.transcript import (
     TranscriptFormat,
     as_confidence,
     as_number,
+    entries,
+    inside,
+    label_speakers,
     malformed,
+    objects,
     scaled,
     unreadable,
     with_punctuation,
@@ -28,77 +33,62 @@ BATCH = "aws-transcribe"
 ANALYTICS = "aws-call-analytics"
 
 
-def _results(content: Content) -> dict[str, Any] | None:
-    document = content.json
-    results = document.get("results") if isinstance(document, dict) else None
-    return results if isinstance(results, dict) else None
-
-
 def _detect_batch(content: Content) -> bool:
-    results = _results(content)
-    return (
-        results is not None
-        and ("items" in results or "channel_labels" in results)
-        and "transcripts" in results
-    )
+    results = inside(content.json, "results")
+    held = results if isinstance(results, dict) else {}
+    return "transcripts" in held and ("items" in held or "channel_labels" in held)
 
 
 def _parse_batch(content: Content) -> Transcript:
-    results = _results(content) or {}
+    results = inside(content.json, "results")
     channels = _channel_items(results)
     if channels:
-        labels = [label for label, _ in channels]
         words = [
             word
             for number, (label, items) in enumerate(channels)
             for word in _words(items, f"results.channel_labels.channels[{number}].items", label)
         ]
-        if len(labels) > 1:
-            return Transcript(words, BATCH, content.path, channels=dict(enumerate(labels)))
-        return Transcript(_relabelled(words, SPEAKER_MAIN), BATCH, content.path)
-    items = results.get("items")
+        if len(channels) > 1:
+            labels = {number: label for number, (label, _) in enumerate(channels)}
+            return Transcript(words, BATCH, content.path, channels=labels)
+        return Transcript(_of_the_agent(words), BATCH, content.path)
+    items = inside(results, "items")
     if not isinstance(items, list):
         raise unreadable(content, f"`results.items` is {type(items).__name__}, not a list")
     words = _words(items, "results.items", "", _speakers_by_time(results))
     voices = {word.speaker for word in words if word.speaker and word.fault is None}
     if len(voices) < 2:
-        return Transcript(_relabelled(words, SPEAKER_MAIN), BATCH, content.path)
-    known = [word if word.speaker else _relabelled([word], SPEAKER_UNKNOWN)[0] for word in words]
-    return Transcript(known, BATCH, content.path)
+        return Transcript(_of_the_agent(words), BATCH, content.path)
+    return Transcript(label_speakers(words), BATCH, content.path)
 
 
-def _channel_items(results: dict[str, Any]) -> list[tuple[str, list[Any]]]:
-    labels = results.get("channel_labels")
-    channels = labels.get("channels") if isinstance(labels, dict) else None
-    found = []
-    for number, channel in enumerate(channels if isinstance(channels, list) else ()):
-        items = channel.get("items") if isinstance(channel, dict) else None
-        if isinstance(items, list):
-            found.append((str(channel.get("channel_label", f"ch_{number}")), items))
-    return sorted(found, key=lambda pair: pair[0])
+def _channel_items(results: object) -> list[tuple[str, list[Any]]]:
+    found = [
+        (str(channel.get("channel_label", f"ch_{number}")), channel["items"])
+        for number, channel in enumerate(entries(results, "channel_labels", "channels"))
+        if isinstance(inside(channel, "items"), list)
+    ]
+    return sorted(found, key=itemgetter(0))
 
 
-def _speakers_by_time(results: dict[str, Any]) -> dict[tuple[object, object], str]:
-    labels = results.get("speaker_labels")
-    segments = labels.get("segments") if isinstance(labels, dict) else None
-    found: dict[tuple[object, object], str] = {}
-    for segment in segments if isinstance(segments, list) else ():
-        for item in _dicts(segment.get("items") if isinstance(segment, dict) else None):
-            label = item.get("speaker_label")
-            if isinstance(label, str):
-                found[str(item.get("start_time")), str(item.get("end_time"))] = label
-    return found
+def _speakers_by_time(results: object) -> dict[tuple[str, str], str]:
+    return {
+        (str(item.get("start_time")), str(item.get("end_time"))): item["speaker_label"]
+        for segment in entries(results, "speaker_labels", "segments")
+        for item in objects(segment, "items")
+        if isinstance(item.get("speaker_label"), str)
+    }
 
 
 def _words(
-    items: list[Any], where: str, speaker: str, by_time: dict[tuple[object, object], str] | None = None
+    items: list[Any], where: str, speaker: str, by_time: dict[tuple[str, str], str] | None = None
 ) -> list[RawWord]:
     words: list[RawWord] = []
     for number, entry in enumerate(items):
         item = f"{where}[{number}]"
-        best = next(_dicts(entry.get("alternatives") if isinstance(entry, dict) else None), None)
-        text = best.get("content") if best is not None else None
-        if best is None or not isinstance(text, str):
+        best = next(objects(entry, "alternatives"), {})
+        text = best.get("content")
+        if not isinstance(text, str):
             words.append(malformed(entry, item, "has no alternative with content"))
             continue
         if entry.get("type") == "punctuation" and words and words[-1].fault is None:
@@ -111,28 +101,22 @@ def _words(
     return words
 
 
-def _dicts(value: object) -> Iterator[dict[str, Any]]:
-    return (part for part in (value if isinstance(value, list) else ()) if isinstance(part, dict))
-
-
-def _relabelled(words: list[RawWord], label: str) -> list[RawWord]:
-    return [
-        RawWord(word.text, word.start, word.end, label, word.confidence, word.item, word.fault)
-        for word in words
-    ]
+def _of_the_agent(words: list[RawWord]) -> list[RawWord]:
+    return [replace(word, speaker=SPEAKER_MAIN) for word in words]
 
 
 def _detect_analytics(content: Content) -> bool:
-    document = content.json
-    turns = document.get("Transcript") if isinstance(document, dict) else None
-    return isinstance(turns, list) and (not turns or any("ParticipantRole" in turn for turn in _dicts(turns)))
+    turns = inside(content.json, "Transcript")
+    return isinstance(turns, list) and (
+        not turns or any("ParticipantRole" in turn for turn in objects(turns))
+    )
 
 
 def _parse_analytics(content: Content) -> Transcript:
     words: list[RawWord] = []
     for number, turn in enumerate(content.json["Transcript"]):
         where = f"Transcript[{number}]"
-        items = turn.get("Items") if isinstance(turn, dict) else None
+        items = inside(turn, "Items")
         if not isinstance(items, list):
             words.append(malformed(turn, where, "is not a turn with Items"))
             continue
@@ -145,7 +129,7 @@ def _turn(items: list[Any], where: str, role: str) -> list[RawWord]:
     words: list[RawWord] = []
     for index, entry in enumerate(items):
         item = f"{where}.Items[{index}]"
-        text = entry.get("Content") if isinstance(entry, dict) else None
+        text = inside(entry, "Content")
         if not isinstance(text, str):
             words.append(malformed(entry, item, "has no Content"))
         elif entry.get("Type") == "punctuation" and words and words[-1].fault is None:

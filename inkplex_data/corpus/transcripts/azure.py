@@ -8,7 +8,6 @@ a file has nothing else. Without word times switched on a phrase has one pair of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
@@ -18,7 +17,9 @@ from inkplex_data.corpus.transcripts.transcript import (
     Transcript,
     TranscriptFormat,
     as_confidence,
+    inside,
     malformed,
+    objects,
     span,
     untimed,
 )
@@ -30,18 +31,10 @@ _ISO = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 
 
 def _key(content: Content) -> str | None:
-    document = content.json
-    if isinstance(document, dict):
-        if isinstance(document.get("recognizedPhrases"), list):
-            return "recognizedPhrases"
-        phrases = document.get("phrases")
-        if isinstance(phrases, list) and any("offsetMilliseconds" in part for part in _dicts(phrases)):
-            return "phrases"
-    return None
-
-
-def _dicts(value: object) -> Iterator[dict[str, Any]]:
-    return (part for part in (value if isinstance(value, list) else ()) if isinstance(part, dict))
+    if isinstance(inside(content.json, "recognizedPhrases"), list):
+        return "recognizedPhrases"
+    fast = any("offsetMilliseconds" in part for part in objects(content.json, "phrases"))
+    return "phrases" if fast else None
 
 
 def _detect_batch(content: Content) -> bool:
@@ -59,28 +52,29 @@ def _parse(content: Content, name: str) -> Transcript:
     key, phrases = _phrases(content)
     words: list[RawWord] = []
     voices: list[Voice] = []
-    told = False
     for number, phrase in enumerate(phrases):
-        where = f"{key}[{number}]"
-        found = _words(phrase, where)
-        told = told or (isinstance(phrase, dict) and bool(_text(phrase)))
+        found = _words(phrase, f"{key}[{number}]")
         words += found
         voices += [_voice(phrase)] * len(found)
+    told = any(_text(phrase) for phrase in phrases if isinstance(phrase, dict))
     if told and not any(word.fault is None for word in words):
-        raise untimed(content, "has phrases, and no word of them has a time")
+        raise untimed(content, "has phrases, but no word of them has a time")
     labelled, channels = label_voices(words, voices, declared=_declared(content))
     return Transcript(labelled, name, content.path, channels=channels)
 
 
 def _declared(content: Content) -> set[int]:
     """Every channel that was transcribed, also those in which nothing was heard."""
-    document = content.json if isinstance(content.json, dict) else {}
-    combined = [*_dicts(document.get("combinedRecognizedPhrases")), *_dicts(document.get("combinedPhrases"))]
-    return {part["channel"] for part in combined if isinstance(part.get("channel"), int)}
+    return {
+        part["channel"]
+        for key in ("combinedRecognizedPhrases", "combinedPhrases")
+        for part in objects(content.json, key)
+        if isinstance(part.get("channel"), int)
+    }
 
 
 def _best(phrase: dict[str, Any]) -> dict[str, Any]:
-    return next(_dicts(phrase.get("nBest", phrase.get("NBest"))), phrase)
+    return next(objects(phrase, "nBest" if "nBest" in phrase else "NBest"), phrase)
 
 
 def _text(phrase: dict[str, Any]) -> str:

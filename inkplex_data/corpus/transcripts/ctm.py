@@ -6,8 +6,8 @@ ordered by their names (0, 1 or A, B), and the first one is channel 0.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from pathlib import PurePath
 
 from inkplex_data.corpus.transcripts.transcript import (
     NOT_JSON,
@@ -16,8 +16,8 @@ from inkplex_data.corpus.transcripts.transcript import (
     TranscriptFormat,
     as_confidence,
     malformed,
+    own_audio,
     span,
-    unreadable,
 )
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
 
@@ -26,13 +26,8 @@ _FIELDS = 5
 _LOOK_LINES = 20
 
 
-def _lines(content: Content) -> list[tuple[int, list[str]]]:
-    numbered = enumerate(content.text.splitlines(), start=1)
-    return [(number, line.split()) for number, line in numbered if line.strip() and not line.startswith(";;")]
-
-
 def _detect(content: Content) -> bool:
-    lines = [fields for _, fields in _lines(content)[:_LOOK_LINES]]
+    lines = [fields for _, fields in content.fields[:_LOOK_LINES]]
     return content.json is NOT_JSON and bool(lines) and all(_is_entry(fields) for fields in lines)
 
 
@@ -46,25 +41,16 @@ def _is_entry(fields: list[str]) -> bool:
 
 
 def _parse(content: Content) -> Transcript:
-    lines = _lines(content)
-    recordings = list(dict.fromkeys(fields[0] for _, fields in lines))
-    if len(recordings) > 1:
-        own = [name for name in recordings if PurePath(name).stem == content.path.stem]
-        if len(own) != 1:
-            shown = ", ".join(recordings[:5])
-            raise unreadable(content, f"holds {len(recordings)} recordings, none named like it: {shown}")
-        lines = [(number, fields) for number, fields in lines if fields[0] == own[0]]
-    words = [_word(fields, f"line {number}") for number, fields in lines]
+    lines = content.fields
+    names = list(dict.fromkeys(fields[0] for _, fields in lines))
+    own = own_audio(content, names) if names else ""
+    words = [_word(fields, f"line {number}") for number, fields in lines if fields[0] == own]
     labels = sorted({word.speaker for word in words if word.fault is None})
     if len(labels) > 1 or labels in (["channel 2"], ["channel B"]):
         # A second channel alone is that of a call in which the first side was not heard.
         labels = labels if len(labels) > 1 else ["channel 1", *labels]
         return Transcript(words, NAME, content.path, channels=dict(enumerate(labels)))
-    alone = [
-        RawWord(word.text, word.start, word.end, SPEAKER_MAIN, word.confidence, word.item, word.fault)
-        for word in words
-    ]
-    return Transcript(alone, NAME, content.path)
+    return Transcript([replace(word, speaker=SPEAKER_MAIN) for word in words], NAME, content.path)
 
 
 def _word(fields: list[str], item: str) -> RawWord:

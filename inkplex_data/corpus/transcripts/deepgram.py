@@ -17,6 +17,8 @@ from inkplex_data.corpus.transcripts.transcript import (
     Transcript,
     TranscriptFormat,
     as_confidence,
+    entries,
+    inside,
     is_finite,
     malformed,
     untimed,
@@ -27,25 +29,18 @@ from inkplex_data.corpus.word_repair import RawWord
 NAME = "deepgram"
 
 
-def _results(content: Content) -> dict[str, Any]:
-    document = content.json
-    results = document.get("results") if isinstance(document, dict) else None
-    return results if isinstance(results, dict) else {}
-
-
 def _is_message(part: dict[str, Any]) -> bool:
     return part.get("type") == "Results" and isinstance(part.get("channel"), dict)
 
 
 def _detect(content: Content) -> bool:
-    if isinstance(_results(content).get("channels"), list):
-        return True
-    return any(_is_message(part) for part in content.objects)
+    whole = isinstance(inside(content.json, "results", "channels"), list)
+    return whole or any(_is_message(part) for part in content.objects)
 
 
 def _channels(content: Content) -> Iterator[tuple[str, int, object]]:
     """Where, channel number and what holds `alternatives`."""
-    channels = _results(content).get("channels")
+    channels = inside(content.json, "results", "channels")
     if isinstance(channels, list):
         for number, channel in enumerate(channels):
             yield f"results.channels[{number}]", number, channel
@@ -53,9 +48,8 @@ def _channels(content: Content) -> Iterator[tuple[str, int, object]]:
     for number, message in enumerate(content.objects):
         # Interim results are heard again, and better, in the final one.
         if _is_message(message) and message.get("is_final", True):
-            index = message.get("channel_index")
-            channel = index[0] if isinstance(index, list) and index and isinstance(index[0], int) else 0
-            yield f"[{number}].channel", channel, message["channel"]
+            index = inside(message, "channel_index", 0)
+            yield f"[{number}].channel", index if isinstance(index, int) else 0, message["channel"]
 
 
 def _parse(content: Content) -> Transcript:
@@ -63,25 +57,21 @@ def _parse(content: Content) -> Transcript:
     voices: list[Voice] = []
     text = ""
     for where, number, channel in _channels(content):
-        alternatives = channel.get("alternatives") if isinstance(channel, dict) else None
-        best = alternatives[0] if isinstance(alternatives, list) and alternatives else None
-        if not isinstance(best, dict):
-            continue
-        found = best.get("words")
-        text += str(best.get("transcript", ""))
-        for index, word in enumerate(found if isinstance(found, list) else ()):
+        best = inside(channel, "alternatives", 0)
+        text += str(inside(best, "transcript") or "")
+        for index, word in enumerate(entries(best, "words")):
             words.append(_word(word, f"{where}.alternatives[0].words[{index}]"))
-            speaker = word.get("speaker") if isinstance(word, dict) else None
+            speaker = inside(word, "speaker")
             voices.append(Voice(number, None if speaker is None else str(speaker)))
     if not words and text.strip():
-        raise untimed(content, "has text, and no word of it has a time")
+        raise untimed(content, "has text, but no word of it has a time")
     labelled, channels = label_voices(words, voices, declared=_declared(content))
     return Transcript(labelled, NAME, content.path, channels=channels)
 
 
 def _declared(content: Content) -> set[int]:
     """Every channel that was transcribed, also those in which nothing was heard."""
-    channels = _results(content).get("channels")
+    channels = inside(content.json, "results", "channels")
     if isinstance(channels, list):
         return set(range(len(channels)))
     indices = (message.get("channel_index") for message in content.objects)
@@ -100,12 +90,9 @@ def _word(word: object, item: str) -> RawWord:
 
 
 def _segments(content: Content) -> list[Segment]:
-    utterances = _results(content).get("utterances")
     found = []
-    for number, part in enumerate(utterances if isinstance(utterances, list) else ()):
-        if not isinstance(part, dict):
-            continue
-        text, start, end = part.get("transcript"), part.get("start"), part.get("end")
+    for number, part in enumerate(entries(content.json, "results", "utterances")):
+        text, start, end = (inside(part, key) for key in ("transcript", "start", "end"))
         if isinstance(text, str) and is_finite(start) and is_finite(end):
             speaker = part.get("speaker")
             voice = Voice(part.get("channel"), None if speaker is None else str(speaker))

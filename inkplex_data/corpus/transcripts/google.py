@@ -8,16 +8,18 @@ now with speakers: only those are taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, NamedTuple
 
 from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Transcript,
     TranscriptFormat,
     as_confidence,
+    entries,
+    inside,
     malformed,
+    objects,
     untimed,
 )
 from inkplex_data.corpus.transcripts.voices import Voice, label_voices
@@ -28,8 +30,7 @@ _STARTS = ("startTime", "startOffset", "start_time", "start_offset")
 _ENDS = ("endTime", "endOffset", "end_time", "end_offset")
 
 
-@dataclass(frozen=True)
-class _Result:
+class _Result(NamedTuple):
     where: str
     channel: int | None
     text: str
@@ -41,36 +42,23 @@ class _Result:
 
 
 def _results(content: Content) -> list[Any]:
-    document = content.json
-    if isinstance(document, dict) and isinstance(document.get("response"), dict):
-        document = document["response"]
-    results = document.get("results") if isinstance(document, dict) else None
-    return results if isinstance(results, list) else []
+    operation = isinstance(inside(content.json, "response"), dict)
+    return entries(content.json, *(["response"] if operation else []), "results")
 
 
 def _detect(content: Content) -> bool:
-    return any(
-        isinstance(part, dict) and isinstance(part.get("alternatives"), list) for part in _results(content)
-    )
+    return any(isinstance(part.get("alternatives"), list) for part in objects(_results(content)))
 
 
 def _read(content: Content) -> list[_Result]:
     found = []
     for number, part in enumerate(_results(content)):
-        alternatives = part.get("alternatives") if isinstance(part, dict) else None
-        best = alternatives[0] if isinstance(alternatives, list) and alternatives else None
-        if not isinstance(best, dict):
-            continue
-        channel = part.get("channelTag", part.get("channel_tag"))
-        words = best.get("words")
-        found.append(
-            _Result(
-                f"results[{number}].alternatives[0]",
-                channel if isinstance(channel, int) and channel > 0 else None,
-                str(best.get("transcript", "")),
-                words if isinstance(words, list) else [],
-            )
-        )
+        best = inside(part, "alternatives", 0)
+        if isinstance(best, dict):
+            tag = part.get("channelTag", part.get("channel_tag"))
+            channel = tag if isinstance(tag, int) and tag > 0 else None
+            text, where = str(best.get("transcript", "")), f"results[{number}].alternatives[0]"
+            found.append(_Result(where, channel, text, entries(best, "words")))
     return found
 
 
@@ -87,7 +75,7 @@ def _parse(content: Content) -> Transcript:
             words.append(_word(word, f"{result.where}.words[{index}]"))
             voices.append(Voice(result.channel, _speaker(word)))
     if not any(word.fault is None for word in words) and any(result.text.strip() for result in results):
-        raise untimed(content, "has text, and no word of it has a time")
+        raise untimed(content, "has text, but no word of it has a time")
     labelled, channels = label_voices(words, voices, first_channel=1)
     return Transcript(labelled, NAME, content.path, channels=channels)
 
@@ -107,13 +95,8 @@ def _word(word: object, item: str) -> RawWord:
 
 
 def _speaker(word: object) -> str | None:
-    tag = None
-    if isinstance(word, dict):
-        tag = next(
-            (word[n] for n in ("speakerLabel", "speaker_label", "speakerTag", "speaker_tag") if word.get(n)),
-            None,
-        )
-    return None if tag is None else str(tag)
+    tags = (inside(word, n) for n in ("speakerLabel", "speaker_label", "speakerTag", "speaker_tag"))
+    return next((str(tag) for tag in tags if tag), None)
 
 
 def _duration(value: object) -> object:

@@ -6,20 +6,18 @@ A file with segments only has no word times; it says so instead of giving no wor
 
 from __future__ import annotations
 
-from typing import Any
-
-from inkplex_data.corpus.transcripts.segments import nested_words, words_of_segments
+from inkplex_data.corpus.transcripts.segments import listed_words, nested_words, words_of_segments
 from inkplex_data.corpus.transcripts.transcript import (
     Content,
     Segment,
     Transcript,
     TranscriptFormat,
+    entries,
     is_finite,
     label_speakers,
+    objects,
     unreadable,
-    word_from_object,
 )
-from inkplex_data.corpus.word_repair import RawWord
 from inkplex_data.problems import refusal
 
 NAME = "openai"
@@ -29,17 +27,20 @@ def _detect(content: Content) -> bool:
     document = content.json
     if not isinstance(document, dict):
         return False
-    words = document.get("words")
-    if isinstance(words, list) and any(isinstance(word, dict) and "word" in word for word in words):
-        return True
-    if any("word" in word for word in nested_words(document)):
+    if any("word" in word for word in (*objects(document, "words"), *nested_words(document))):
         return True
     return isinstance(document.get("text"), str) and ("segments" in document or "words" in document)
 
 
 def _parse(content: Content) -> Transcript:
     document = content.json
-    words = _flat(content, document) or _nested(content, document)
+    words = listed_words(content, "words", document.get("words") or [], confidence="probability")
+    if not words:
+        segments = document.get("segments") or []
+        if not isinstance(segments, list):
+            raise unreadable(content, f"`segments` is {type(segments).__name__}, not a list")
+        timed = any(True for _ in nested_words(document))
+        words = words_of_segments(segments, text="word", confidence="probability") if timed else []
     if not words and str(document.get("text", "")).strip():
         raise refusal(
             "words-no-word-times",
@@ -50,30 +51,10 @@ def _parse(content: Content) -> Transcript:
     return Transcript(label_speakers(words), NAME, content.path)
 
 
-def _flat(content: Content, document: dict[str, Any]) -> list[RawWord]:
-    words = document.get("words") or []
-    if not isinstance(words, list):
-        raise unreadable(content, f"`words` is {type(words).__name__}, not a list")
-    return [
-        word_from_object(word, f"words[{index}]", text="word", confidence="probability")
-        for index, word in enumerate(words)
-    ]
-
-
-def _nested(content: Content, document: dict[str, Any]) -> list[RawWord]:
-    segments = document.get("segments") or []
-    if not isinstance(segments, list):
-        raise unreadable(content, f"`segments` is {type(segments).__name__}, not a list")
-    if not any(True for _ in nested_words(document)):
-        return []
-    return words_of_segments(segments, text="word", confidence="probability")
-
-
 def _segments(content: Content) -> list[Segment]:
-    segments = content.json.get("segments")
     return [
         Segment(part["text"].strip(), float(part["start"]), float(part["end"]), "", f"segments[{number}]")
-        for number, part in enumerate(segments if isinstance(segments, list) else ())
+        for number, part in enumerate(entries(content.json, "segments"))
         if isinstance(part, dict)
         and isinstance(part.get("text"), str)
         and part["text"].strip()

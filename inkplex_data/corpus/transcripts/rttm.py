@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import re
 
 from inkplex_data.corpus.transcripts.transcript import (
     NOT_JSON,
@@ -10,44 +10,29 @@ from inkplex_data.corpus.transcripts.transcript import (
     Segment,
     Transcript,
     TranscriptFormat,
+    own_audio,
     span,
     unreadable,
 )
 from inkplex_data.problems import refusal
 
 NAME = "rttm"
-_SPOKEN = (
-    "SPEAKER",
-    "SPKR-INFO",
-    "LEXEME",
-    "NON-LEX",
-    "NON-SPEECH",
-    "FILLER",
-    "EDIT",
-    "IP",
-    "SU",
-    "CB",
-    "A/P",
+_KINDS = re.compile(
+    "SPEAKER|SPKR-INFO|LEXEME|NON-LEX|NON-SPEECH|FILLER|EDIT|IP|SU|CB|A/P|SEGMENT|NOSCORE|NO_RT_METADATA"
 )
-_KINDS = frozenset((*_SPOKEN, "SEGMENT", "NOSCORE", "NO_RT_METADATA"))
 _SPEAKER_FIELDS = 8
 
 
-def _lines(content: Content) -> list[tuple[int, list[str]]]:
-    numbered = enumerate(content.text.splitlines(), start=1)
-    return [(number, line.split()) for number, line in numbered if line.strip() and not line.startswith(";;")]
-
-
 def _detect(content: Content) -> bool:
-    lines = _lines(content)[:20] if content.json is NOT_JSON else []
+    lines = content.fields[:20] if content.json is NOT_JSON else []
     return any(fields[0] == "SPEAKER" for _, fields in lines) and all(
-        fields[0] in _KINDS for _, fields in lines
+        _KINDS.fullmatch(fields[0]) for _, fields in lines
     )
 
 
 def recordings(content: Content) -> list[str]:
     """Names of the recordings that a file has speaker turns of, in their order."""
-    found = (fields[1] for _, fields in _lines(content) if fields[0] == "SPEAKER" and len(fields) > 1)
+    found = (fields[1] for _, fields in content.fields if fields[0] == "SPEAKER" and len(fields) > 1)
     return list(dict.fromkeys(found))
 
 
@@ -57,19 +42,11 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
     `recording` defaults to the one that the file holds, or the one named like the file.
     Raises CallRefused (words-unreadable) for a line that is none, and where it is not clear which recording.
     """
-    lines = [(number, fields) for number, fields in _lines(content) if fields[0] == "SPEAKER"]
-    known = recordings(content)
-    if recording is None:
-        own = (
-            known if len(known) == 1 else [name for name in known if PurePath(name).stem == content.path.stem]
-        )
-        if len(own) != 1:
-            raise unreadable(
-                content, f"holds {len(known)} recordings, none named like it: {', '.join(known[:5])}"
-            )
-        recording = own[0]
+    recording = own_audio(content, recordings(content)) if recording is None else recording
     found = []
-    for number, fields in lines:
+    for number, fields in content.fields:
+        if fields[0] != "SPEAKER":
+            continue
         if len(fields) < _SPEAKER_FIELDS:
             raise unreadable(content, f"line {number} has {len(fields)} of {_SPEAKER_FIELDS} fields")
         start, end = span(fields[3], fields[4])
@@ -81,7 +58,7 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
 
 
 def _parse(content: Content) -> Transcript:
-    raise refusal("words-speakers-only", "says who speaks when, and has no words", content.path)
+    raise refusal("words-speakers-only", "says who speaks when, but has no words", content.path)
 
 
 FORMAT = TranscriptFormat(NAME, "RTTM", (), _detect, _parse, segments=turns)

@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from inkplex_data.corpus.transcripts.transcript import malformed, word_from_object
+from inkplex_data.corpus.transcripts.transcript import (
+    Content,
+    entries,
+    malformed,
+    objects,
+    unreadable,
+    word_from_object,
+)
 from inkplex_data.corpus.word_repair import RawWord
 
 
 def nested_words(document: object) -> Iterator[dict[str, Any]]:
     """Word objects in `segments[…].words[…]`, for detection."""
-    segments = document.get("segments") if isinstance(document, dict) else None
-    for segment in segments if isinstance(segments, list) else ():
-        words = segment.get("words") if isinstance(segment, dict) else None
-        for word in words if isinstance(words, list) else ():
-            if isinstance(word, dict):
-                yield word
+    for segment in entries(document, "segments"):
+        yield from objects(segment, "words")
+
+
+def listed_words(content: Content, key: str, words: object, *, confidence: str) -> list[RawWord]:
+    """The words of a list of objects with `word`, named by its key. Raises CallRefused (words-unreadable)."""
+    if not isinstance(words, list):
+        raise unreadable(content, f"`{key}` is {type(words).__name__}, not a list")
+    return [
+        word_from_object(word, f"{key}[{index}]", text="word", confidence=confidence)
+        for index, word in enumerate(words)
+    ]
 
 
 def words_of_segments(segments: list[Any], *, text: str, confidence: str) -> list[RawWord]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final, TypeGuard
 
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
@@ -82,6 +82,14 @@ class Content:
             return found
         return []
 
+    @property
+    def fields(self) -> list[tuple[int, list[str]]]:
+        """Number and fields of every line of NIST's formats; empty lines and comments (`;;`) are left out."""
+        numbered = enumerate(self.text.splitlines(), start=1)
+        return [
+            (number, line.split()) for number, line in numbered if line.strip() and not line.startswith(";;")
+        ]
+
     @cached_property
     def _parsed(self) -> tuple[Any, str]:
         try:
@@ -97,7 +105,7 @@ class Transcript:
     `method` goes into the words table: how the times were made, where the file says so, else its format.
     `channels` are the speaker labels that stand for audio channels, by channel index, in formats that
     have such; `agent` is the label that the file itself calls the agent. `clock_offsets_us` says by how
-    much each label's own recording began after the clock that the words are on, where that is known;
+    much each label's own audio began after the clock that the words are on, where that is known;
     the words have been put on the common clock. `notes` are (code, message) pairs about the whole file,
     for the call's problem log.
     """
@@ -157,6 +165,36 @@ def unreadable(content: Content, what: str) -> CallRefused:
 def untimed(content: Content, what: str) -> CallRefused:
     """The refusal of a transcript that has text, and times for stretches of it only."""
     return refusal("words-no-word-times", what, content.path)
+
+
+def inside(value: object, *path: str | int) -> Any:
+    """What lies at a path of keys and indices in a JSON value; None where it is missing or leads elsewhere."""
+    for step in path:
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, dict) else None
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+    return value
+
+
+def entries(value: object, *path: str | int) -> list[Any]:
+    """The list at a path in a JSON value, empty where there is none."""
+    found = inside(value, *path)
+    return found if isinstance(found, list) else []
+
+
+def objects(value: object, *path: str | int) -> Iterator[dict[str, Any]]:
+    """The objects of the list at a path in a JSON value."""
+    return (part for part in entries(value, *path) if isinstance(part, dict))
+
+
+def own_audio(content: Content, names: list[str]) -> str:
+    """The one audio file of a file in NIST's formats, or the one named like it. Raises CallRefused (words-unreadable)."""
+    own = names if len(names) == 1 else [name for name in names if PurePath(name).stem == content.path.stem]
+    if len(own) != 1:
+        shown = ", ".join(names[:5])
+        raise unreadable(content, f"holds {len(names)} audio files, none with its name: {shown}")
+    return own[0]
 
 
 def malformed(entry: object, item: str, fault: str) -> RawWord:
@@ -249,7 +287,4 @@ def label_speakers(words: list[RawWord]) -> list[RawWord]:
     """
     labelled = any(word.speaker for word in words if word.fault is None)
     label = SPEAKER_UNKNOWN if labelled else SPEAKER_MAIN
-    return [
-        word if word.speaker else RawWord(word.text, word.start, word.end, label, word.confidence, word.item)
-        for word in words
-    ]
+    return [word if word.speaker else replace(word, speaker=label) for word in words]

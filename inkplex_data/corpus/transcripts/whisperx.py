@@ -5,15 +5,8 @@ Words that its alphabet cannot spell have no times, and speakers are missing whe
 
 from __future__ import annotations
 
-from inkplex_data.corpus.transcripts.segments import nested_words, words_of_segments
-from inkplex_data.corpus.transcripts.transcript import (
-    Content,
-    Transcript,
-    TranscriptFormat,
-    label_speakers,
-    unreadable,
-    word_from_object,
-)
+from inkplex_data.corpus.transcripts.segments import listed_words, nested_words, words_of_segments
+from inkplex_data.corpus.transcripts.transcript import Content, Transcript, TranscriptFormat, label_speakers
 
 NAME = "whisperx"
 
@@ -33,12 +26,7 @@ def _parse(content: Content) -> Transcript:
         words = words_of_segments(document["segments"], text="word", confidence="score")
     else:
         flat = document.get("word_segments", [])
-        if not isinstance(flat, list):
-            raise unreadable(content, f"`word_segments` is {type(flat).__name__}, not a list")
-        words = [
-            word_from_object(word, f"word_segments[{index}]", text="word", confidence="score")
-            for index, word in enumerate(flat)
-        ]
+        words = listed_words(content, "word_segments", flat, confidence="score")
     return Transcript(label_speakers(words), NAME, content.path)
 
 

@@ -70,7 +70,7 @@ class SpeechAligner:
         if language not in ENGLISH and (faults := [part for part in (model, retime) if part in ENGLISH_ONLY]):
             raise ConfigError(
                 f"{' and '.join(faults)} know{'s' * (len(faults) == 1)} English only, and the language is {language!r}",
-                next_step="Name a multilingual Whisper and, as the aligner, a CTC model of the language or none.",
+                next_step="Name a multilingual Whisper, and as the aligner a CTC model for the language, or none.",
             )
         self.model, self.retime, self.language, self.device = model, retime, language, device
         self._whisper: Any = None

@@ -14,7 +14,8 @@ from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.jsontext import read_bounded
 from inkplex_data.corpus.transcripts import Content
 from inkplex_data.corpus.transcripts.rttm import recordings, turns
-from inkplex_data.errors import CallRefused, CorpusError
+from inkplex_data.errors import CorpusError
+from inkplex_data.problems import refusal
 
 
 @dataclass(frozen=True, order=True)
@@ -36,16 +37,13 @@ def read_rttm(path: Path, audio: str | None = None, *, only: bool = False) -> li
     try:
         content = Content(path, read_bounded(path))
     except (OSError, CorpusError) as error:
-        raise CallRefused("words-unreadable", str(error), where=str(path)) from error
+        raise refusal("words-unreadable", str(error), path) from error
     known = recordings(content)
     wanted = "_".join((audio or "").split())
     own = [name for name in known if wanted in (name, PurePath(name).stem)] if wanted else []
     if not own and only:
-        raise CallRefused(
-            "words-unreadable",
-            f"has no speaker turns of {wanted!r}, but of {', '.join(known[:5]) or 'nothing'}",
-            where=str(path),
-        )
+        what = f"has no speaker turns of {wanted!r}, but of {', '.join(known[:5]) or 'nothing'}"
+        raise refusal("words-unreadable", what, path)
     found = [
         SpeakerTurn(max(seconds_to_us(part.start_s), 0), seconds_to_us(part.end_s), part.speaker)
         for part in turns(content, own[0] if own else None)
