@@ -92,9 +92,6 @@ class CallAudio:
     agent: ChannelRef
     caller: ChannelRef
 
-    def side(self, side: Side) -> ChannelRef:
-        return self.agent if side == "agent" else self.caller
-
     @property
     def is_one_file(self) -> bool:
         return self.agent.path == self.caller.path
@@ -149,7 +146,7 @@ class CallAudio:
         """Both voices at 24 kHz in step, from one decoding of each file: (agent, caller), float32 [n] each.
 
         Chunks have `chunk_samples`, the last one may be shorter; both of a pair are equally long, in flat
-        memory. A voice whose file is shorter goes on with zeros, whose frames are `AudioScan.missing_frames`.
+        memory. A voice whose file is shorter goes on with zeros.
         `samples` is the length of each stream as `AudioScan.samples` gives it; without it, what the longer
         file holds. Audio at 24 kHz comes through bit for bit, the rest by soxr at very high quality. Looks
         for no faults: that is what `scan` does.
@@ -225,7 +222,7 @@ def _summary(stats: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairSta
         peak={side: stats[side].peak for side in SIDES},
         rms_db={side: stats[side].rms_db for side in SIDES},
         correlation=pair.correlation,
-        containers={side: audio.side(side).source.container for side in SIDES},
+        containers={"agent": audio.agent.source.container, "caller": audio.caller.source.container},
         band_hz={side: stats[side].band.band_hz() for side in SIDES},
         bleed=pair.bleed(),
     )
