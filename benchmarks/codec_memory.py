@@ -1,7 +1,8 @@
-"""Peak memory of encoding a long call, over that of a call of five minutes.
+"""Peak memory of encoding both sides of a long call in step, over that of a call of five minutes.
 
 Baseline: the same process encoding `--short-minutes`. Each length runs in a process of its own, which
-repeats a call in pieces of odd lengths and keeps only the codes. An hour takes about eight minutes on one core:
+repeats a call in pieces of odd lengths, against itself half as loud, and keeps only the codes. An hour takes about
+sixteen minutes on one core:
 
     python benchmarks/codec_memory.py --long-minutes 60
 """
@@ -14,6 +15,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,19 +38,18 @@ def encode(minutes: float, audio: str, codec_spec: str) -> dict[str, float]:
     samples = soxr.resample(call[:, 0], rate_hz, 24_000).astype(np.float32)
     codec = load_codec(codec_spec)
     loaded = peak_mib()
-    stream = codec.stream()
-    codes = []
-    position = 0
-    left = int(minutes * 60 * 24_000)
+
+    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        position, left = 0, int(minutes * 60 * 24_000)
+        while left:
+            piece = samples[position : position + min(PIECE_SAMPLES, left)]
+            yield piece, piece / 2
+            left -= len(piece)
+            position = (position + len(piece)) % len(samples)
+
     begin = time.process_time()
-    while left:
-        piece = samples[position : position + min(PIECE_SAMPLES, left)]
-        codes.append(stream.push(piece))
-        left -= len(piece)
-        position = (position + len(piece)) % len(samples)
-    codes.append(stream.finish())
+    frames = len(codec.encode_pair(pairs()))
     seconds = time.process_time() - begin
-    frames = len(np.concatenate(codes))
     return {
         "loaded_mib": round(loaded, 1),
         "peak_mib": round(peak_mib(), 1),

@@ -28,7 +28,7 @@ from inkplex_data.corpus.transcripts.transcript import Content
 from inkplex_data.speech.align.align_corpus import channel_samples
 from inkplex_data.speech.align.vad import speech_intervals
 from inkplex_data.speech.diarize.diarizer import RATE_HZ, STEP_US, TURN_PAUSE_STEPS, load_diarizer
-from inkplex_data.speech.diarize.rttm import SpeakerTurn
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn
 from inkplex_data.speech.diarize.streams import main_speaker, two_streams
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

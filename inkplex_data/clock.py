@@ -73,5 +73,5 @@ def us_to_seconds(us: int) -> float:
 
 
 def session_us(step: int, *, recording_starts_at_us: int, prefix_frames: int) -> int:
-    """Session time of step `step`: every prefix frame reads the recording's start (seeds/000, section 9)."""
+    """Session time of step `step`: every prefix frame reads the call's start (seeds/000, section 9)."""
     return recording_starts_at_us + max(step - prefix_frames, 0) * FRAME_US

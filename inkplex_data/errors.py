@@ -103,5 +103,5 @@ class MissingLibraryError(InkplexError, ImportError):
     def __init__(self, library: str, *, extra: str, needed_for: str) -> None:
         super().__init__(
             f"{needed_for} needs the Python package {library!r}, which is not installed",
-            next_step=f'pip install "inkplex-data[{extra}]"',
+            next_step=f'Install it with `pip install "inkplex-data[{extra}]"`.',
         )

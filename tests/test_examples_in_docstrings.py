@@ -16,6 +16,8 @@ MODULES = [
     "memory.token_order",
     "memory.versions",
     "memory.words",
+    "speech.interleave",
+    "speech.interleave_grid",
     "trainer.memory.visibility",
     "trainer.model.delays",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -54,11 +53,13 @@ def faults(source: str) -> list[int]:
     return [line for line, start, end in next_steps(source) if not start[:1].isupper() or end[-1:] != "."]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
-)
-def test_a_next_step_is_a_sentence(path: Path) -> None:
-    assert not faults(path.read_text(encoding="utf-8"))
+def test_every_next_step_is_a_sentence() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): lines
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (lines := faults(path.read_text(encoding="utf-8")))
+    }
+    assert not found, "lines by file"
 
 
 def test_remedies_of_codes_are_sentences() -> None:

@@ -33,7 +33,7 @@ REVERB_MIN_DB, REVERB_MAX_DB = 0.0, 15.0
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """Noise `level_db` over the caller's RMS: of a `colour`, or of the recording `file` from its part `start` on."""
+    """Noise `level_db` over the caller's RMS: of a `colour`, or from the sound file `file`, from its part `start` on."""
 
     level_db: float
     colour: str | None

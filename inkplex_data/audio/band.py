@@ -85,7 +85,7 @@ def bandwidth_extension(name: str) -> BandwidthExtension | None:
         raise ConfigError(
             f"there is no bandwidth extension {name!r}",
             where="audio.bandwidth",
-            next_step="one of " + ", ".join([RESAMPLE, *sorted(known)]),
+            next_step=f"Name one of {', '.join([RESAMPLE, *sorted(known)])}.",
         )
     made: BandwidthExtension = known[name].load()()
     return made

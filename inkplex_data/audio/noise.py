@@ -1,4 +1,4 @@
-"""Noise of any length for augmentation: of a colour, or a recording repeated. 24 kHz, the same seed, the same bits."""
+"""Noise of any length for augmentation: of a colour, or a sound file repeated. 24 kHz; the same seed gives the same bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLOURS: Final = {"white": 0.0, "pink": 1.0, "brown": 2.0}
 BLOCK_SAMPLES: Final = 48_000
 _TAPS: Final = 4_096
 _LOWEST_HZ: Final = 60.0
-_RECORDING_S: Final = 60
+_LONGEST_S: Final = 60
 
 
 def coloured_noise(colour: str, samples: int, random: np.random.Generator) -> Iterator[Samples]:
@@ -43,19 +43,19 @@ def _colour_taps(power: float) -> npt.NDArray[np.float64]:
 
 
 def recorded_noise(path: Path, samples: int, *, start: float) -> Iterator[Samples]:
-    """A recording from the part `start` of its length in [0, 1) on, repeated: float32 blocks, `samples` in total.
+    """A sound file from the part `start` of its length in [0, 1) on, repeated: float32 blocks, `samples` in total.
 
     Channels are averaged; of a long file the first minute is used. Raises CallRefused (augment-noise-unusable) where
     it cannot be decoded or holds no sound.
     """
-    loop = recording(path)
+    loop = first_minute(path)
     at = int(start * len(loop))
     for done in range(0, samples, BLOCK_SAMPLES):
         count = min(BLOCK_SAMPLES, samples - done)
         yield np.take(loop, np.arange(at + done, at + done + count), mode="wrap")
 
 
-def recording(path: Path) -> Samples:
+def first_minute(path: Path) -> Samples:
     """The first minute of a file, one channel at 24 kHz. Raises CallRefused (augment-noise-unusable)."""
     try:
         found = _decoded(path)
@@ -69,7 +69,7 @@ def recording(path: Path) -> Samples:
 def _decoded(path: Path) -> Samples:
     source = open_audio(path)
     resampler, pieces = StreamResampler(source.sample_rate_hz), []
-    limit = _RECORDING_S * source.sample_rate_hz
+    limit = _LONGEST_S * source.sample_rate_hz
     for block in source.blocks():
         pieces.append(resampler.push(block.mean(axis=0)[: limit - resampler.samples_in]))
         if resampler.samples_in >= limit:

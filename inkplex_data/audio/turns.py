@@ -141,11 +141,6 @@ def _interruptions(holder: Intervals, other: Intervals) -> tuple[int, int]:
     return int(outlasts.sum()), int((inside & ~outlasts).sum())
 
 
-def seconds_per_minute(total_us: float, duration_us: int) -> float:
-    """Seconds of something in a minute of conversation; NaN for a call without length."""
-    return 60.0 * total_us / duration_us if duration_us else float("nan")
-
-
 def words_per_minute(words: int, speech_us: int) -> float | None:
     """Pace of one side's speech, over the time in which it speaks; None where it does not."""
     return 60.0 * US_PER_S * words / speech_us if speech_us and words else None

@@ -21,6 +21,7 @@ from inkplex_data.faults import Fault
 from inkplex_data.memory.partners import EVALUATED
 from inkplex_data.memory.twins import check_twins, root_of, twin_recordings
 from inkplex_data.memory.versions import SessionClock
+from inkplex_data.plural import counted
 from inkplex_data.store.call import Call
 from inkplex_data.store.reader import Store
 
@@ -65,14 +66,14 @@ class StoreAudit:
 
     def text(self) -> str:
         """The totals as a person reads them."""
-        found = (
-            "no violation" if self.clean else f"{len(self.violations)} calls or recordings with violations"
-        )
+        bad = len(self.violations)
+        found = "no violation" if self.clean else f"violations in {bad:,} of the calls and recordings"
         return (
-            f"{self.calls:,} calls ({self.without_memory:,} without memory) over {self.recordings:,} "
-            f"recordings: {self.steps:,} steps, {self.tokens:,} tokens, {self.versions:,} versions, "
-            f"{self.comparisons:,} comparisons; {self.sidecars:,} sidecars, {self.partners:,} partners for "
-            f"wrong memory, {self.twins:,} twins, {self.pairs:,} pairs of calls: {found}"
+            f"{counted(self.calls, 'call')} ({self.without_memory:,} without memory) over "
+            f"{counted(self.recordings, 'recording')}: {counted(self.steps, 'step')}, {counted(self.tokens, 'token')}, "
+            f"{counted(self.versions, 'version')}, {counted(self.comparisons, 'comparison')}; "
+            f"{counted(self.sidecars, 'sidecar')}, {counted(self.partners, 'partner')} for wrong memory, "
+            f"{counted(self.twins, 'twin')}, pairs of calls: {self.pairs:,}; {found}"
         )
 
 

@@ -142,7 +142,7 @@ def diarize(
     from inkplex_data.errors import CallRefused, UsageError
     from inkplex_data.speech.diarize.diarizer import load_diarizer
     from inkplex_data.speech.diarize.divide import divide
-    from inkplex_data.speech.diarize.rttm import speakers as speaking
+    from inkplex_data.speech.diarize.speaker_turns import speakers as speaking
 
     files = _audio_files(audio, out)
     if rttm is not None and not rttm.exists():

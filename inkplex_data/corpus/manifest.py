@@ -74,7 +74,7 @@ def _not_jsonl(path: Path, refusals: list[Refusal]) -> CorpusError:
     if not refusals:
         return CorpusError("the file holds no calls", where=str(path))
     first = refusals[0]
-    what = f"the file is not JSONL of calls: line {first.faults[0].line} {replace(first.faults[0], where='')}"
+    what = f"the file is not JSONL with one call per line: line {first.faults[0].line} {replace(first.faults[0], where='')}"
     return CorpusError(
         what,
         where=str(path),

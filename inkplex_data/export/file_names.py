@@ -25,7 +25,7 @@ class FileNames:
         plain = re.sub(r"[^\w.-]+", "_", call_id).strip(".")
         name = plain.encode("utf-8", "replace")[:LENGTH_BYTES].decode("utf-8", "ignore")
         if name != call_id or _folded(name) in self._taken or _DEVICE.fullmatch(name) or name[:1] == "-":
-            name = f"{name.lstrip('-') or 'call'}-{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
+            name = f"{name.lstrip('-.') or 'call'}-{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:8]}"
         self._taken.add(_folded(name))
         return name
 

@@ -103,7 +103,7 @@ def _write(
                 cache_dir=str(temporary),
                 gen_kwargs={"first": first, "found": found},
                 split=datasets.NamedSplit(split),
-                # Whole recordings are in the rows: the library's thousand at once would not fit in memory.
+                # Whole calls are in the rows: the library's thousand at once would not fit in memory.
                 writer_batch_size=_ROWS_AT_ONCE,
                 fingerprint=f"inkplex-{split}",
             )

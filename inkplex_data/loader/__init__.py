@@ -5,7 +5,7 @@
 
 from inkplex_data.loader.batch import Batch, Targets
 from inkplex_data.loader.loader import Group, Loader
-from inkplex_data.loader.make import make_loader
+from inkplex_data.loader.options import make_loader
 from inkplex_data.loader.report import LoaderReport
 
 __all__ = ["Batch", "Group", "Loader", "LoaderReport", "Targets", "make_loader"]

@@ -15,9 +15,9 @@ from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.prefetch import Prefetcher
 from inkplex_data.loader.read_sample import Prepared, SampleReader
 from inkplex_data.loader.report import LoaderReport, Meter
-from inkplex_data.loader.sample_order import Mixture, Turn, share, turns
+from inkplex_data.loader.sample_order import Mixture, SampleGroup, sample_groups, share
 from inkplex_data.loader.samples import Memory, Sample, SampleIndex
-from inkplex_data.loader.state import parse_state, pin, reopen, state_digest
+from inkplex_data.loader.saved_position import parse_state, pin, reopen, state_digest
 from inkplex_data.loader.transfer import DeviceCopier
 from inkplex_data.loader.windows import Cutter
 from inkplex_data.store.reader import Store
@@ -141,10 +141,10 @@ class Loader:
         self._epoch, self._consumed = epoch, self.samples_consumed
         source = self._pipeline(epoch, self._consumed)
         try:
-            for turn in self._turns(self._consumed):
-                group = Group(self, turn, epoch, iteration, source)
-                if not turn.own:
-                    self._consumed = turn.stop
+            for samples in self._sample_groups(self._consumed):
+                group = Group(self, samples, epoch, iteration, source)
+                if not samples.own:
+                    self._consumed = samples.stop
                 yield group
                 self._check_current(iteration)
                 if len(group):
@@ -228,8 +228,10 @@ class Loader:
         ]
         self._mixture = Mixture([len(index) for index in self._indexes], order.mix)
 
-    def _turns(self, start: int) -> Iterator[Turn]:
-        return turns(start, self.samples, rank=self._rank, world_size=self._world_size, size=self._group)
+    def _sample_groups(self, start: int) -> Iterator[SampleGroup]:
+        return sample_groups(
+            start, self.samples, rank=self._rank, world_size=self._world_size, size=self._group
+        )
 
     def _sample(self, epoch: int, index: int) -> Sample:
         draw = self._mixture.draw(epoch, index)
@@ -240,7 +242,9 @@ class Loader:
         """Batches of this rank from `start` on, read ahead where there are workers."""
         copier = self._copier
         tasks = (
-            _Task(index, self._sample(epoch, index)) for turn in self._turns(start) for index in turn.own
+            _Task(index, self._sample(epoch, index))
+            for samples in self._sample_groups(start)
+            for index in samples.own
         )
 
         def prepare(task: _Task) -> _Task:
@@ -310,28 +314,28 @@ class Group:
     """Samples [first, stop) of an epoch, which all ranks take together. Iterates over this rank's batches."""
 
     def __init__(
-        self, loader: Loader, turn: Turn, epoch: int, iteration: int, source: Iterator[Batch]
+        self, loader: Loader, samples: SampleGroup, epoch: int, iteration: int, source: Iterator[Batch]
     ) -> None:
-        self._loader, self._turn, self._epoch = loader, turn, epoch
+        self._loader, self._samples, self._epoch = loader, samples, epoch
         self._iteration, self._source = iteration, source
         self._taken = 0
 
     @property
     def first(self) -> int:
-        return self._turn.first
+        return self._samples.first
 
     @property
     def stop(self) -> int:
-        return self._turn.stop
+        return self._samples.stop
 
     @property
     def own(self) -> range:
         """Places in the epoch of this rank's samples."""
-        return self._turn.own
+        return self._samples.own
 
     def __len__(self) -> int:
         """Batches of this rank that are left; a rank may have none of a short last group."""
-        return len(self._turn.own) - self._taken
+        return len(self._samples.own) - self._taken
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -341,7 +345,7 @@ class Group:
             raise StopIteration
         batch = self._loader._take(self._source, self._iteration)
         self._taken += 1
-        self._loader._consumed = self._turn.consumed(self._taken, self._loader._world_size)
+        self._loader._consumed = self._samples.consumed(self._taken, self._loader._world_size)
         return batch
 
     def targets(self) -> Iterator[Targets]:

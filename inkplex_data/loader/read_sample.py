@@ -16,7 +16,7 @@ from inkplex_data.loader.batch import TARGETS, Batch, Layout, Targets
 from inkplex_data.loader.buffers import BufferPool
 from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.samples import Memory, Sample
-from inkplex_data.loader.window_memory import Seen
+from inkplex_data.loader.window_memory import WindowMemory
 from inkplex_data.memory.plan import plan_chunks
 from inkplex_data.store.call import Call, StoredPrefix
 from inkplex_data.store.frame_streams import BatchTensor, batch_tensors
@@ -40,40 +40,40 @@ class SampleReader:
     def prepare(self, sample: Sample) -> Prepared:
         """What the sample's tables say: little, but it takes time. Raises StoreCorruptError."""
         call, prefix = self._call(sample)
-        seen = Seen.of(self.store, call, sample)
+        memory = WindowMemory.of(self.store, call, sample)
         steps = sample.stop - sample.first + sample.prefix_frames
-        chunks = plan_chunks(seen.versions.start, seen.versions.end, steps=steps, limit=self.plan_limit)
-        return Prepared(sample, call, prefix, seen, chunks)
+        chunks = plan_chunks(memory.versions.start, memory.versions.end, steps=steps, limit=self.plan_limit)
+        return Prepared(sample, call, prefix, memory, chunks)
 
     def read(self, prepared: Prepared, *, epoch: int, index: int) -> Batch:
         """The sample as tensors on the CPU. Raises StoreCorruptError for damaged or missing bytes."""
-        sample, call, prefix, seen = prepared.sample, prepared.call, prepared.prefix, prepared.seen
+        sample, call, prefix, memory = prepared.sample, prepared.call, prepared.prefix, prepared.memory
         steps = sample.stop - sample.first + sample.prefix_frames
-        tokens, versions = seen.tokens, seen.versions
+        tokens, versions = memory.tokens, memory.versions
         frame_shapes = {tensor.name: (tensor.dtype, tensor.shape(steps)) for tensor in self.frame_tensors}
         parts: dict[str, tuple[str, tuple[int, ...]]] = {}
-        if seen.states is not None:
-            parts["states"] = ("bfloat16", (tokens, *seen.states.shape[1:]))
+        if memory.states is not None:
+            parts["states"] = ("bfloat16", (tokens, *memory.states.shape[1:]))
         parts |= {
             **frame_shapes,
             "kind": ("uint8", (tokens,)),
             "piece_offsets": ("int64", (tokens + 1,)),
-            "piece_ids": ("int32", (len(seen.piece_ids),)),
+            "piece_ids": ("int32", (len(memory.piece_ids),)),
             **{name: (str(column.dtype), column.shape) for name, column in vars(versions).items()},
         }
         layout = Layout(parts)
         block = self.pool.tensor(layout.size_bytes)
         tensors = layout.tensors(block)
-        first = seen.state_row + seen.first_token
+        first = memory.state_row + memory.first_token
         with (
             nullcontext()
-            if seen.states is None
-            else self.parallel.reading(seen.states, first, first + tokens, tensors["states"])
+            if memory.states is None
+            else self.parallel.reading(memory.states, first, first + tokens, tensors["states"])
         ):
             along = {name: tensors.pop(name) for name in frame_shapes}
             self._fill(along, sample, call, prefix)
             for name in ("kind", "piece_offsets", "piece_ids"):
-                tensors[name].numpy()[:] = getattr(seen, name)
+                tensors[name].numpy()[:] = getattr(memory, name)
             for name, column in vars(versions).items():
                 tensors[name].numpy()[:] = column
         starts_at_us, response = call.recording_starts_at_us, call.row["response_start_frame"]
@@ -90,7 +90,7 @@ class SampleReader:
             window=(sample.first, sample.stop),
             recording_starts_at_us=None if starts_at_us is None else starts_at_us + sample.first * FRAME_US,
             response_start=response - sample.first + sample.prefix_frames if here else None,
-            first_token=seen.first_token,
+            first_token=memory.first_token,
             store=sample.store,
             epoch=epoch,
             index=index,
@@ -143,5 +143,5 @@ class Prepared:
     sample: Sample
     call: Call
     prefix: StoredPrefix
-    seen: Seen
+    memory: WindowMemory
     chunks: NDArray[np.int64]

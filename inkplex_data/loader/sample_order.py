@@ -113,7 +113,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Turn:
+class SampleGroup:
     """Samples [first, stop) of an epoch, which all ranks go through together; `own` are one rank's."""
 
     first: int
@@ -121,21 +121,21 @@ class Turn:
     own: range
 
     def consumed(self, nth: int, world_size: int) -> int:
-        """Samples of the epoch that are done once every rank has taken its first `nth` ones of this turn."""
+        """Samples of the epoch that are done once every rank has taken its first `nth` ones of this group."""
         return self.stop if nth >= len(self.own) else self.first + nth * world_size
 
 
-def turns(start: int, total: int, *, rank: int, world_size: int, size: int) -> Iterator[Turn]:
-    """Turns of `size` samples from `start` to the end of an epoch of `total`; the last may be shorter.
+def sample_groups(start: int, total: int, *, rank: int, world_size: int, size: int) -> Iterator[SampleGroup]:
+    """Groups of `size` samples from `start` to the end of an epoch of `total`; the last may be shorter.
 
-    Rank r of R takes the samples r, r + R, … of each turn, so ranks differ by one sample at most, and a rank
-    may have none of a short last turn.
+    Rank r of R takes the samples r, r + R, … of each group, so ranks differ by one sample at most, and a rank
+    may have none of a short last group.
     """
     for first in range(start, total, size):
         stop = min(first + size, total)
-        yield Turn(first, stop, range(first + rank, stop, world_size))
+        yield SampleGroup(first, stop, range(first + rank, stop, world_size))
 
 
 def share(size: int, rank: int, world_size: int) -> int:
-    """Samples that one rank takes of a turn of `size`."""
+    """Samples that one rank takes of a group of `size`."""
     return len(range(rank, size, world_size))

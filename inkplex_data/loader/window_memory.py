@@ -29,7 +29,7 @@ _DTYPES = {
 
 
 @dataclass(frozen=True)
-class Seen:
+class WindowMemory:
     """The part of a recording that a window sees. `row` of `versions` counts from `first_token`."""
 
     versions: VersionColumns
@@ -46,7 +46,7 @@ class Seen:
         return len(self.kind)
 
     @classmethod
-    def nothing(cls) -> Seen:
+    def nothing(cls) -> WindowMemory:
         return cls(
             VersionColumns.empty(),
             np.empty(0, np.uint8),
@@ -58,7 +58,7 @@ class Seen:
         )
 
     @classmethod
-    def of(cls, store: Store, call: Call, sample: Sample) -> Seen:
+    def of(cls, store: Store, call: Call, sample: Sample) -> WindowMemory:
         """Raises StoreCorruptError for versions of tokens that the recording does not have."""
         if call.recording_id is None:
             return cls.nothing()

@@ -1,9 +1,9 @@
 """Which frames of a call one sample holds, and the memory of just those frames. No I/O here.
 
 A window is treated as a call whose audio begins at the window's first frame: its start on the session clock
-moves by as many frames, the whole prefix goes before it, and `clock.session_us` holds for it unchanged. So the
-recording's steps keep their true session times, and the prefix, which stands before the window's first frame,
-reads the memory of that moment, as it reads that of the recording's start before a whole call
+moves by as many frames, the whole prefix goes before it, and `clock.session_us` holds for it unchanged. So its
+steps keep their true session times, and the prefix, which stands before the window's first frame, reads the memory
+of that moment, as it reads that of the call's start before a whole call
 (seeds/000, "Current sequence memory", section 9).
 """
 
@@ -100,10 +100,13 @@ class VersionColumns:
 
 
 def window_versions(versions: VersionColumns, first: int, stop: int, prefix_frames: int) -> VersionColumns:
-    """Recording-relative versions, cut to frames [first, stop) and composed with a prefix.
+    """Call-relative versions, cut to frames [first, stop) and composed with a prefix.
 
-    Step P + i of the result sees what recording step first + i sees, and the steps before P what `first` sees.
+    Step P + i of the result sees what step first + i of the call sees, and the steps before P what `first` sees.
     Versions that no step sees are left out.
+
+    Cut to frames [20, 40) behind a prefix of 5, a version of steps [25, 30) becomes [10, 15), and one of [10, 30)
+    becomes [0, 15): frame 20 sees it, so the prefix does. One of [10, 20) is gone.
     """
     start, end = np.maximum(versions.start, first), np.minimum(versions.end, stop)
     seen = start < end

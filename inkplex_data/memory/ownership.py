@@ -165,16 +165,6 @@ class Ownership:
             raise self._error("recording-arrival-order", request, what)
 
 
-def token_table(
-    requests: Sequence[Request],
-    *,
-    tokenizer: PieceTokenizer | None = None,
-    source: str = "recording.jsonl",
-) -> pl.DataFrame:
-    """The tokens table of one recording, as `tabulate` makes it with the words."""
-    return tabulate(requests, tokenizer=tokenizer, source=source)[0]
-
-
 def tabulate(
     requests: Sequence[Request],
     *,
@@ -183,8 +173,10 @@ def tabulate(
 ) -> tuple[pl.DataFrame, Words]:
     """The tokens table of one recording and its words.
 
-    The table is `memory.tables.TOKENS` without recording_ix, in layout order. `tokenizer` fills `piece_ids`; without one they are null. `word_ix` is the first word that the token
-    touches, null where it touches none. Raises RecordingError for every contradiction of `Ownership`.
+    The table is `memory.tables.TOKENS` without recording_ix, in layout order. `tokenizer` fills `piece_ids`;
+    without one they are null. `word_ix` is the first word that the token touches, null where it touches none.
+
+    Raises RecordingError for every contradiction of `Ownership`.
     """
     ownership = Ownership(requests, source=source)
     by_number = {request.call: request for request in requests}

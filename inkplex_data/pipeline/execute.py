@@ -134,7 +134,7 @@ class DaskExecutor:
         except (OSError, TimeoutError, ValueError) as error:
             raise UsageError(
                 f"no Dask scheduler answers at {address!r}: {error}",
-                next_step="start one with `dask scheduler`, or use --workers",
+                next_step="Start one with `dask scheduler`, or use --workers.",
             ) from error
         self._completed = distributed.as_completed
 
@@ -164,7 +164,7 @@ def make_executor(*, workers: int | None = None, scheduler: str | None = None) -
         if workers is not None:
             raise UsageError(
                 "--workers and --scheduler exclude each other",
-                next_step="a scheduler's workers are started with `dask worker`",
+                next_step="Start a scheduler's workers with `dask worker`.",
             )
         return DaskExecutor(scheduler)
     count = workers if workers is not None else (os.cpu_count() or 1)

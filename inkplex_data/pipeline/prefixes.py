@@ -15,7 +15,7 @@ from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, us_to_samples
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
-from inkplex_data.pipeline.planning.sharding import PrefixPlan
+from inkplex_data.pipeline.planning.prefix_voices import PrefixPlan
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.speech.prefix import Prefix, build_prefix, codec_is_released, wrap_role
 from inkplex_data.store.frame_streams import stored_in

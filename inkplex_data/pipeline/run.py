@@ -67,9 +67,9 @@ def build_store(
         found = read_corpus(corpus, root=root)
         if not found.entries and not found.problems:
             raise CorpusError(
-                "there is no call in it",
+                "there are no calls in it",
                 where=str(corpus),
-                next_step="a corpus is a manifest, a Moshi inventory or a folder of audio files",
+                next_step="Name a manifest, a Moshi inventory or a folder of audio files.",
             )
         listed, taken = with_swapped(found.entries) if recipe.audio.swap_roles else (list(found.entries), [])
         ledger = Ledger(store)

@@ -14,7 +14,8 @@ from inkplex_data.grid import STATE_ROWS
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob
 from inkplex_data.pipeline.calls.turn_columns import TURN_COLUMNS
 from inkplex_data.pipeline.planning.build_plan import BuildPlan
-from inkplex_data.pipeline.planning.sharding import PrefixPlan, Sized, plan_shards, recording_bytes
+from inkplex_data.pipeline.planning.prefix_voices import PrefixPlan
+from inkplex_data.pipeline.planning.sharding import Sized, plan_shards, recording_bytes
 from inkplex_data.pipeline.prefixes import PREFIX, EncodedPrefix, PrefixJob
 from inkplex_data.pipeline.progress import Reporter
 from inkplex_data.pipeline.recording_states import load_states

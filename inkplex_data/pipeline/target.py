@@ -56,7 +56,7 @@ class Target:
             raise UsageError(
                 f"{len(new)} calls of the corpus are not in this store, among them {new[0]!r}",
                 where=str(self.root),
-                next_step="use --add to publish them as a new snapshot, or --restart to begin again",
+                next_step="Use --add to publish them as a new snapshot, or --restart to begin again.",
             )
         return left
 
@@ -97,7 +97,7 @@ class Target:
                 "the store was made with other tools",
                 where=str(self.root),
                 faults=differing,
-                next_step="build into another folder, or --restart",
+                next_step="Build into another folder, or begin again with --restart.",
             )
         if wanted.get("model") is not None and self.described.get("model") is None:
             # The first recording came with a later snapshot.
@@ -163,7 +163,7 @@ def refuse_foreign(root: Path) -> None:
         raise UsageError(
             "the folder is not empty and holds no store",
             where=str(root),
-            next_step="choose another folder for -o",
+            next_step="Choose another folder for -o.",
         )
 
 
@@ -248,7 +248,7 @@ def _same_recipe(root: Path, described: Mapping[str, Any], recipe: Recipe) -> No
         "the store was built with another recipe",
         where=str(root),
         faults=faults,
-        next_step="use the same recipe, another folder, or --restart",
+        next_step="Use the same recipe or another folder, or begin again with --restart.",
     )
 
 

@@ -62,11 +62,11 @@ AUDIO = table(
             "Extract the tracks that hold agent and caller, and give them as two files.",
         ),
         "audio-length-differs": info(
-            "The header declares a different length from what the file holds; every decoded sample was used.",
+            "The header declares a length that is not the file's; every decoded sample was used.",
             "Nothing to do.",
         ),
         "audio-channel-lengths": info(
-            "The agent's and the caller's file differ in length; the missing end counts as missing, not as silence.",
+            "The agent's and the caller's files differ in length; the missing end counts as missing, not as silence.",
             "Check that both files begin at the same moment.",
         ),
         "audio-band-limited": info(

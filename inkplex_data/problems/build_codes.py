@@ -37,17 +37,17 @@ BUILD = table(
         ),
         "augment-noise-unusable": error(
             "The noise file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
-            "Take the file out of the folder and build again; the calls that are done stay.",
+            "Remove the file from the folder and build again; finished calls are kept.",
         ),
         "family-frozen": info(
-            "The corpus puts the family in another split than the store does; it stays where the store has it.",
+            "The corpus puts the family in a different split from the store's; it stays where the store has it.",
             "Nothing to do; to move a family, build a new store.",
         ),
         "recording-id-twice": error(
             "Two different recordings have the same id.", "Give each recording its own id in its header."
         ),
         "unexpected": error(
-            "An unforeseen fault stopped this call; the others went on.",
+            "An unexpected fault stopped this call; the others went on.",
             "Read the message; if it is not about your data, report it with the log file.",
         ),
     },

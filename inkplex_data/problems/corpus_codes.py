@@ -17,7 +17,7 @@ CORPUS = table(
         ),
         "corpus-line-invalid": error(
             "A line of the manifest or inventory does not describe a call.",
-            "Correct the line; `inkplex-data validate FILE` lists all faults of the file.",
+            "Correct the line; `inkplex-data validate FILE` lists all faults in the file.",
         ),
         "split-conflict": error(
             "Calls of one family name different splits.",
@@ -37,11 +37,11 @@ CORPUS = table(
         ),
         "fields-ignored": info(
             "The inventory has fields that this layout does not define; they were not used.",
-            "To use `role`, `voice`, `split` and the like, give each line an `id`: it is then a manifest.",
+            "To use `role`, `voice`, `split` and the like, give each line an `id`, which makes the file a manifest.",
         ),
         "files-ignored": info(
             "The folder holds files that do not belong to any call.",
-            "Nothing to do; name a JSONL file itself to build from it.",
+            "Nothing to do; to build from a JSONL file, name the file itself.",
         ),
     },
 )

@@ -12,7 +12,8 @@ RECORDING = table(
             "Begin the file with {schema: inkplex/recording@1, recording: ID, model: …, tokenizer: …} as one JSON line.",
         ),
         "recording-line": error(
-            "A line is not one model request.", "Compare the line with schemas/recording.schema.json."
+            "A line does not describe one model request.",
+            "Compare the line with schemas/recording.schema.json.",
         ),
         "recording-cut": error(
             "The last line of the recording is cut off.", "Copy the recording again, or remove its last line."
@@ -38,7 +39,7 @@ RECORDING = table(
             "Give every request its own `call` number.",
         ),
         "recording-states": error(
-            "The states that a request names are not there.",
+            "The states that a request names do not exist.",
             "Correct `states`, or leave it out to capture them.",
         ),
         "recording-states-invalid": error(
@@ -46,7 +47,7 @@ RECORDING = table(
             "Export them again: one tensor [tokens, 3, width] of bfloat16 or float32 for each request.",
         ),
         "recording-states-mixed": error(
-            "Some requests of the recording bring states and others do not.",
+            "Some requests of the recording name states and others do not.",
             "Give `states` for every request that computed tokens, or for none.",
         ),
         "recording-media-absent": error(
@@ -54,7 +55,7 @@ RECORDING = table(
             "Import the states from the engine that saw the media (`inkplex-data import states`).",
         ),
         "recording-token-id": error(
-            "A token has an id that the model's vocabulary does not have.",
+            "A token has an id that is not in the model's vocabulary.",
             "Capture with the model that the recording came from, or import its states.",
         ),
     },

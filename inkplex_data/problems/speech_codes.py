@@ -38,15 +38,15 @@ ALIGN = table(
             "Write to another folder (`-o DIR`), or rename the text.",
         ),
         "words-agent-unknown": error(
-            "Captions or plain text name their speakers, and nothing says which of them is the agent.",
-            "Name the agent's label: `inkplex-data align --agent-label LABEL`, or the recipe key `words.agent`.",
+            "Captions or plain text name their speakers, but nothing says which of them is the agent.",
+            "Name the agent's label with `inkplex-data align --agent-label LABEL` or the recipe key `words.agent`.",
         ),
         "words-side-contradicts": error(
             "Captions of the agent are spoken on the caller's side, or the other way round.",
             "Give the call's `channels`, or name another label as the agent.",
         ),
         "words-side-assumed": info(
-            "Captions or plain text do not say who the agent is; it was inferred from who speaks at that time, or from there being one speaker.",
+            "Captions or plain text do not say who the agent is; this was inferred from who speaks at that time, or from there being only one speaker.",
             "Nothing to do if it is right; otherwise name the agent's label.",
         ),
         "words-side-unclear": repair(

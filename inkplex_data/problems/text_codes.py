@@ -8,11 +8,11 @@ INTERLEAVE = table(
     "interleave",
     {
         "text-other-speaker": info(
-            "A word is not the main speaker's; only the agent speaks in the text stream.",
+            "A word is not the main speaker's; only the agent's words go into the text stream.",
             "Nothing to do, unless the speaker labels are wrong.",
         ),
         "text-no-duration": repair(
-            "A word ends where it starts, or before; it is not in the text stream.",
+            "A word ends at or before its start; it is not in the text stream.",
             "Correct the word's times.",
         ),
         "text-before-delay": repair(
@@ -48,7 +48,7 @@ PREFIX = table(
     {
         "prefix-too-long": error(
             "The voice and role prefix fills the model's context, so no dialogue would fit.",
-            "Shorten the role text or the voice sample; nothing is trimmed by itself.",
+            "Shorten the role text or the voice sample; nothing is trimmed automatically.",
         ),
         "prefix-no-voice": info(
             "No other call in the same split has this voice, so the prefix has no voice sample.",

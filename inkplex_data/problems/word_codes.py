@@ -20,22 +20,23 @@ WORDS = table(
             "Time its words with `inkplex-data align`.",
         ),
         "words-speakers-only": error(
-            "The file says who speaks when, and has no words.",
+            "The file says who speaks when, but has no words.",
             "Give it to `inkplex-data diarize`, and give the words in a separate file.",
         ),
         "words-clock-offset": info(
-            "The two sides were recorded on clocks that began at different times; words are on the shared one.",
-            "Where each side is a file of its own, check that both files begin at the same moment.",
+            "The two sides were recorded on clocks that began at different times; words are on the clock that they share.",
+            "If each side is a file of its own, check that both files begin at the same moment.",
         ),
         "words-clock-unsteady": info(
-            "The distance between a side's own clock and the shared one changes within the call.",
+            "The offset between a side's own clock and the shared one changes within the call.",
             "Check the words of that side against its audio.",
         ),
         "words-not-utf8": repair(
-            "Bytes of the transcript are not UTF-8; each was replaced by U+FFFD.", "Save the file as UTF-8."
+            "Bytes of the transcript are not UTF-8; each was replaced with U+FFFD.", "Save the file as UTF-8."
         ),
         "words-out-of-order": info(
-            "Words are not sorted by start; they were sorted, equal starts in file order.", "Nothing to do."
+            "Words were not in order of start; they were sorted, with equal starts kept in file order.",
+            "Nothing to do.",
         ),
         "word-malformed": repair(
             "An entry of the transcript is not a word; it was dropped.", "Correct the entry."
@@ -44,7 +45,7 @@ WORDS = table(
             "A word's text is nothing but white space; it was dropped.", "Remove the entry."
         ),
         "word-text-replaced": repair(
-            "A word holds half a surrogate pair; it was replaced by U+FFFD.", "Correct the word's text."
+            "A word holds half a surrogate pair, which was replaced with U+FFFD.", "Correct the word's text."
         ),
         "word-punctuation-attached": repair(
             "Punctuation without times was attached to the word before it.",
@@ -69,7 +70,7 @@ WORDS = table(
             "Write times as JSON numbers of seconds.",
         ),
         "word-no-duration": repair(
-            "A word ends where it starts, or before; it was dropped.", "Correct the word's times."
+            "A word ends at or before its start; it was dropped.", "Correct the word's times."
         ),
         "word-outside-audio": repair(
             "A word lies wholly before or after the audio; it was dropped.",

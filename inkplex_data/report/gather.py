@@ -31,7 +31,7 @@ def call_view(store: Store, call_id: str) -> CallView:
     return CallView(
         call_id=call_id,
         ids=call.text,
-        roles=call.role,
+        tags=call.role,
         spelled=_spelled(store.pieces(), call.words, call.text),
         mask=call.mask,
         words=call.words,

@@ -166,13 +166,13 @@ def _text_stream(canvas: _Canvas, view: CallView, start: int, stop: int) -> None
     _gaps(canvas, view, "text", start, stop, height=height)
     canvas.rect(GUTTER_PX, canvas.y + height - 3, (stop - start) * FRAME_PX, 1, style="pad")
     for frame in range(start, stop):
-        role, x = int(view.roles[frame]), _x(frame, start)
-        if role in (TAG_FIRST, TAG_LATER):
-            size = 13.0 if role == TAG_FIRST else 7.0
-            style = "fill-agent" if role == TAG_FIRST else "fill-agent soft"
+        tag, x = int(view.tags[frame]), _x(frame, start)
+        if tag in (TAG_FIRST, TAG_LATER):
+            size = 13.0 if tag == TAG_FIRST else 7.0
+            style = "fill-agent" if tag == TAG_FIRST else "fill-agent soft"
             title = f"frame {frame}: {view.piece(int(view.ids[frame]))}"
             canvas.rect(x, canvas.y + height - 2 - size, FRAME_PX - 1, size, style=style, title=title)
-        elif role == TAG_EPAD:
+        elif tag == TAG_EPAD:
             canvas.rect(
                 x + FRAME_PX - 3, canvas.y + 4, 1.5, height - 6, style="epad", title=f"frame {frame}: EPAD"
             )

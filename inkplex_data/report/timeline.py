@@ -27,8 +27,8 @@ KIND_STYLES = {
     "setup": "default", "user": "yellow", "thinking": "blue", "tool_call": "magenta",
     "reply": "cyan", "tool_result": "green", "other": QUIET,
 }  # fmt: skip
-ROLE_GLYPHS = {TAG_EPAD: "╷", TAG_FIRST: "█", TAG_LATER: "▖", TAG_PREFIX: "▒"}
-ROLE_STYLES = {TAG_EPAD: "default", TAG_FIRST: "bold cyan", TAG_LATER: "cyan", TAG_PREFIX: QUIET}
+TAG_GLYPHS = {TAG_EPAD: "╷", TAG_FIRST: "█", TAG_LATER: "▖", TAG_PREFIX: "▒"}
+TAG_STYLES = {TAG_EPAD: "default", TAG_FIRST: "bold cyan", TAG_LATER: "cyan", TAG_PREFIX: QUIET}
 LABEL = 13
 """Columns for the lane names on the left."""
 RANGE_DB = 36.0
@@ -168,10 +168,10 @@ def _text_stream(view: CallView, start: int, stop: int, step: int) -> Text:
     """Of several frames in a column, the most telling one is shown: first piece, later piece, EPAD, PAD."""
     order = np.zeros(256, np.int64)
     order[[TAG_EPAD, TAG_LATER, TAG_FIRST]] = 1, 2, 3
-    roles = _columns(view.roles[start:stop], step)
-    shown = np.take_along_axis(roles, order[roles].argmax(axis=1)[:, None], axis=1)[:, 0]
-    glyphs = [ROLE_GLYPHS.get(role, "·") for role in shown.tolist()]
-    return _glyphs("text", glyphs, [ROLE_STYLES.get(role, QUIET) for role in shown.tolist()])
+    tags = _columns(view.tags[start:stop], step)
+    shown = np.take_along_axis(tags, order[tags].argmax(axis=1)[:, None], axis=1)[:, 0]
+    glyphs = [TAG_GLYPHS.get(tag, "·") for tag in shown.tolist()]
+    return _glyphs("text", glyphs, [TAG_STYLES.get(tag, QUIET) for tag in shown.tolist()])
 
 
 def _memory(memory: Memory, start: int, stop: int, step: int) -> Iterator[Text]:

@@ -51,7 +51,7 @@ class Mark:
 class CallView:
     """One call of F frames.
 
-    `ids` int32 [F], `roles` uint8 [F] and `mask` uint8 [F] are the text stream, and `spelled` the pieces of
+    `ids` int32 [F], `tags` uint8 [F] and `mask` uint8 [F] are the text stream, and `spelled` the pieces of
     its ids as text; `agent_db` and `caller_db` float32 [F] the level in dBFS of every frame, None where the
     audio was not at hand. `words` has text, start_us, end_us, speaker, frame, placed and pieces. `tokens`
     has arrival_us and kind; None without a recording. `facts` are shown as they are.
@@ -59,7 +59,7 @@ class CallView:
 
     call_id: str
     ids: NDArray[np.int32]
-    roles: NDArray[np.uint8]
+    tags: NDArray[np.uint8]
     words: pl.DataFrame
     spelled: Mapping[int, str] = field(default_factory=dict)
     mask: NDArray[np.uint8] | None = None
@@ -74,7 +74,7 @@ class CallView:
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("roles", "mask", "agent_db", "caller_db"):
+        for name in ("tags", "mask", "agent_db", "caller_db"):
             values = getattr(self, name)
             if values is not None and len(values) != self.frames:
                 raise ValueError(f"{name} has {len(values)} values for {self.frames} frames")

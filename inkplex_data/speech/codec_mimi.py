@@ -131,7 +131,7 @@ class MimiCodec:
             raise UsageError(
                 f"codes to decode are [codebooks, frames] with at most {CODEBOOKS} codebooks, "
                 f"got shape {list(array.shape)}",
-                next_step="`encode` gives [frames, 8]: pass its transpose."
+                next_step="Pass the transpose: `encode` gives [frames, 8]."
                 if array.shape[-1:] == (8,)
                 else None,
             )

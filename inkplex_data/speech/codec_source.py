@@ -12,8 +12,8 @@ from inkplex_data.errors import ConfigError
 from inkplex_data.libraries import require
 
 WAYS_ON: Final = (
-    "Name a local folder or .safetensors file with the weights (--codec /path/to/mimi), "
-    "or try the pipeline with random weights: --codec untrained:0"
+    "Name a local folder or .safetensors file with the weights (`--codec /path/to/mimi`), "
+    "or try the pipeline with random weights (`--codec untrained:0`)."
 )
 CONFIG_BYTES: Final = 1 << 20
 MOSHI_WEIGHTS: Final = ("tokenizer-*.safetensors", "*mimi*.safetensors")
@@ -71,7 +71,7 @@ def untrained_seed(spec: str) -> int | None:
         raise ConfigError(
             f"the seed of an untrained codec is a whole number from 0 to 2^63 − 1, got {text!r}",
             where="--codec",
-            next_step="For example: --codec untrained:0",
+            next_step="Give a number, for example `--codec untrained:0`.",
         )
     return int(text)
 
@@ -91,7 +91,7 @@ def find_codec(spec: str) -> CodecFiles:
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", spec) and not spec.endswith(".safetensors"):
         return _folder(_download(spec), spec)
     raise ConfigError(
-        f"{spec!r} is no file, no folder and no hub id (owner/name)", where="--codec", next_step=WAYS_ON
+        f"{spec!r} is not a file, a folder or a hub id (owner/name)", where="--codec", next_step=WAYS_ON
     )
 
 

@@ -75,7 +75,7 @@ def interleave(
     speaker_tokens: bool = False,
     main_speaker: str = "SPEAKER_MAIN",
 ) -> TextStream:
-    """Place the agent's words on `frames` recording frames.
+    """Place the agent's words on the `frames` frames of a call.
 
     In this order: stable sort by start; keep `main_speaker`, or with `speaker_tokens` every speaker, BOS
     before the main speaker's first word and EOS before the first word after it; drop words with end ≤ start;
@@ -86,6 +86,12 @@ def interleave(
     precision from seconds and so puts some words one frame early, as the released recipe does.
     in_word_padding: id for frames inside a word after its pieces; None leaves PAD there.
     delay_us: positive, the text runs ahead of the audio; negative, it lags and its first frames are −1.
+
+    Two words of two pieces each, on frames 2 and 5 (PAD 3, EPAD 0):
+
+    >>> words = [Word([70, 71], 160_000, 320_000), Word([80, 81], 400_000, 480_000)]
+    >>> interleave(words, 8).ids.tolist(), interleave(words, 8).roles.tolist()
+    ([3, 0, 70, 71, 0, 80, 81, 3], [0, 1, 2, 3, 1, 2, 3, 0])
 
     Raises ConfigError for options that do not exist and UsageError for ids outside the text vocabulary.
     """
@@ -110,7 +116,7 @@ def interleave(
     if in_word_padding is not None:
         last = frames_of(table.end[kept], delay_us, policy, rounding)
         ids[inside_words(onset, last, frames)] = in_word_padding
-    roles = _draw(ids, pieces, blank)
+    tags = _draw(ids, pieces, blank)
 
     piece_fates = np.repeat(fates, table.sizes)
     piece_fates[table.reserved & (piece_fates == _PLACED)] = _FATE["reserved-id"]
@@ -127,7 +133,7 @@ def interleave(
     markers_placed = int((~own & (pieces.fate == _PLACED)).sum())
     return TextStream(
         ids=ids,
-        roles=roles,
+        roles=tags,
         word_frames=word_frames,
         word_placed=np.minimum(placed, np.iinfo(np.int16).max).astype(np.int16),
         words_placed=words_placed,
@@ -183,17 +189,25 @@ def _place(
 
 
 def _draw(ids: npt.NDArray[np.int32], pieces: _Pieces, blank: int) -> npt.NDArray[np.uint8]:
-    """Write pieces, EPADs and the blank opening into `ids`; returns the roles, uint8 [frames]."""
-    roles = np.zeros(len(ids), np.uint8)
+    """Write pieces, EPADs and the blank opening into `ids`; returns the tags, uint8 [frames].
+
+    Three pieces of two words, on frames 1, 2 and 4 (PAD 3, EPAD 0):
+
+    >>> word, nth, frame = np.array([[0, 0, 1], [0, 1, 0], [1, 2, 4]])
+    >>> pieces = _Pieces(word, nth, np.arange(3), np.array([70, 71, 80]), frame, np.full(3, _PLACED))
+    >>> ids = np.full(6, PAD); _draw(ids, pieces, 0).tolist(), ids.tolist()
+    ([1, 2, 3, 1, 2, 0], [0, 70, 71, 0, 80, 3])
+    """
+    tags = np.zeros(len(ids), np.uint8)
     # Pieces under the blank opening count as pieces while EPADs are chosen, and are overwritten after it.
     on_grid = (pieces.fate == _PLACED) | (pieces.fate == _FATE["no-input"])
     at = pieces.frame[on_grid]
     ids[at] = pieces.id[on_grid]
-    roles[at] = np.where(pieces.nth[on_grid] == 0, TAG_FIRST, TAG_LATER)
-    before_word = np.flatnonzero((roles[:-1] == TAG_PAD) & (roles[1:] >= TAG_FIRST))
-    ids[before_word], roles[before_word] = EPAD, TAG_EPAD
-    ids[:blank], roles[:blank] = NO_INPUT, TAG_PAD
-    return roles
+    tags[at] = np.where(pieces.nth[on_grid] == 0, TAG_FIRST, TAG_LATER)
+    before_word = np.flatnonzero((tags[:-1] == TAG_PAD) & (tags[1:] >= TAG_FIRST))
+    ids[before_word], tags[before_word] = EPAD, TAG_EPAD
+    ids[:blank], tags[:blank] = NO_INPUT, TAG_PAD
+    return tags
 
 
 @dataclass(frozen=True)
@@ -221,7 +235,7 @@ class _WordTable:
         if outside.size:
             raise UsageError(
                 f"piece id {ids[outside[0]]} of word {owner[outside[0]]} is not in 0…{TEXT_CARD - 1}",
-                next_step="tokenize words with the text tokenizer of the speech model",
+                next_step="Tokenize words with the speech model's text tokenizer.",
             )
         reserved = np.isin(ids, _RESERVED)
         good = np.bincount(owner[~reserved], minlength=count)
@@ -255,7 +269,7 @@ def _check_options(
     if frames < 0:
         faults.append(f"frames is {frames}; it cannot be negative")
     if faults:
-        raise ConfigError("the text stream's options have faults", faults=faults)
+        raise ConfigError("the options of the text stream are wrong", faults=faults)
 
 
 def _word_fates(table: _WordTable, delay_us: int, is_main: Bools | None) -> Ints:

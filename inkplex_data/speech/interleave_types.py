@@ -37,7 +37,7 @@ REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 
 
 class Word(NamedTuple):
-    """One word of a call: its SentencePiece ids, its times on the recording's clock, and who said it."""
+    """One word of a call: its SentencePiece ids, its times on the call's clock, and who said it."""
 
     pieces: Sequence[int]
     start_us: int
@@ -65,9 +65,9 @@ class TextStream:
     """The text stream of one call, and what became of its words.
 
     `ids` int32 [frames] holds pieces, PAD 3, EPAD 0, BOS 1 and EOS 2 (with `speaker_tokens`), the in-word
-    padding, and −1 where a negative delay leaves no input. `roles` uint8 [frames] is 0 pad, 1 epad, 2 first
-    piece, 3 later piece; a BOS or EOS opens its word and has role 2, and the word's pieces then have 3.
-    `word_frames` int32 [words] is the frame of a word's role 2, or of its first surviving piece, −1 where no
+    padding, and −1 where a negative delay leaves no input. `roles` uint8 [frames] holds the tags: 0 pad, 1 epad, 2 first
+    piece, 3 later piece; a BOS or EOS opens its word and has tag 2, and the word's pieces then have 3.
+    `word_frames` int32 [words] is the frame of a word's tag 2, or of its first surviving piece, −1 where no
     piece was placed; `word_placed` int16 [words] counts the pieces placed, without BOS and EOS. Both are in
     the order in which the words were given. words_placed + words_dropped is the number of words, and
     pieces_placed + pieces_dropped that of pieces; `drops` gives the reasons.
@@ -84,10 +84,6 @@ class TextStream:
     markers_placed: int
     markers_dropped: int
     drops: tuple[Drop, ...]
-
-    def dropped_pieces(self, *reasons: Reason) -> int:
-        """Pieces not placed for any of `reasons` (all reasons when none is given)."""
-        return sum(drop.pieces for drop in self.drops if not reasons or drop.reason in reasons)
 
     @property
     def pad_fraction(self) -> float:

@@ -91,7 +91,7 @@ def plan_prefix(
         if not 0 <= piece < TEXT_CARD or piece in {PAD, EPAD}:
             raise UsageError(
                 f"id {piece} cannot be a piece of a role text",
-                next_step="tokenize the role with the text tokenizer of the speech model",
+                next_step="Tokenize the role with the speech model's text tokenizer.",
             )
     layout = PrefixLayout(voice_frames, tuple(role_pieces))
     if layout.frames >= context_frames:

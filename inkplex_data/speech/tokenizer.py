@@ -68,7 +68,7 @@ class TextTokenizer:
             raise ConfigError(
                 f"the tokenizer cannot be read: {error.strerror or error}",
                 where=str(file),
-                next_step="give the path of a SentencePiece model, or none for the small one of the package",
+                next_step="Give the path of a SentencePiece model, or none to use the small one that comes with the package.",
             ) from error
         if len(serialized) > MAX_MODEL_BYTES:
             raise ConfigError(
@@ -167,7 +167,7 @@ def _load(serialized: bytes, name: str) -> SentencePieceProcessor:
             "the tokenizer does not fit the text stream",
             where=name,
             faults=faults,
-            next_step="use the tokenizer that comes with the speech model, or train one with examples/train_tokenizer.py",
+            next_step="Use the tokenizer that comes with the speech model, or train one with examples/train_tokenizer.py.",
         )
     return model
 
@@ -179,7 +179,7 @@ def _check_text(texts: Sequence[str]) -> None:
         except UnicodeEncodeError as error:
             raise UsageError(
                 f"{text!r} holds half a surrogate pair, which has no UTF-8",
-                next_step="replace it by U+FFFD before tokenizing",
+                next_step="Replace it with U+FFFD before tokenizing.",
             ) from error
 
 

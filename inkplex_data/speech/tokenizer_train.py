@@ -46,6 +46,6 @@ def train_tokenizer(sentences: Iterable[str], *, pieces: int) -> bytes:
     except RuntimeError as error:
         raise UsageError(
             f"SentencePiece could not train {pieces} pieces: {error}",
-            next_step="give it more sentences, or ask for fewer pieces",
+            next_step="Give it more sentences, or ask for fewer pieces.",
         ) from error
     return model.getvalue()

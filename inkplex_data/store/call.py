@@ -18,7 +18,7 @@ from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.format import PROBLEMS, WORDS, ShardKind
 from inkplex_data.store.frame_streams import FrameStream, OnFrames
-from inkplex_data.store.tables import Schema, TableReader
+from inkplex_data.store.parquet import Schema, TableReader
 
 if TYPE_CHECKING:
     import torch

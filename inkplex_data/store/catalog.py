@@ -15,9 +15,9 @@ import polars as pl
 
 from inkplex_data.store.files import Files
 from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS, ShardKind
+from inkplex_data.store.parquet import Schema, TableReader
 from inkplex_data.store.publish import shard_folder
 from inkplex_data.store.snapshot import ShardRef, Snapshot
-from inkplex_data.store.tables import Schema, TableReader
 
 IndexTable = Literal["calls", "recordings", "prefixes", "problems"]
 KIND_OF: Final[dict[IndexTable, ShardKind]] = {

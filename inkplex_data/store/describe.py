@@ -21,7 +21,7 @@ from inkplex_data.errors import StoreError
 from inkplex_data.store.documents import dump_json, load_json
 from inkplex_data.store.files import Files, open_files
 from inkplex_data.store.format import FORMAT
-from inkplex_data.store.tables import TableReader
+from inkplex_data.store.parquet import TableReader
 
 STORE_KEY = "store.json"
 PIECES_KEY = "tokenizer.parquet"

@@ -17,8 +17,8 @@ from inkplex_data.errors import StoreError
 from inkplex_data.store.catalog import COVERS, KIND_OF, REFUSED, Catalog, IndexTable, coverage
 from inkplex_data.store.files import LocalFiles, open_files
 from inkplex_data.store.format import SPLIT_TABLE
+from inkplex_data.store.parquet import TableWriter
 from inkplex_data.store.snapshot import Snapshot, read_snapshot
-from inkplex_data.store.tables import TableWriter
 
 _TEMPORARY = ".tmp-index-"
 

@@ -21,8 +21,8 @@ from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.catalog import Catalog, IndexTable
 from inkplex_data.store.format import WORDS, ShardKind
 from inkplex_data.store.frame_streams import Column, FrameStream
+from inkplex_data.store.parquet import Schema, TableReader
 from inkplex_data.store.pushdown import decidable, needed_columns, row_batches
-from inkplex_data.store.tables import Schema, TableReader
 
 Batches = Iterator[pl.DataFrame]
 

@@ -21,9 +21,9 @@ from inkplex_data.store.describe import read_description, read_pieces
 from inkplex_data.store.files import Files, open_files
 from inkplex_data.store.format import ShardKind
 from inkplex_data.store.index import family_splits
+from inkplex_data.store.parquet import TableReader
 from inkplex_data.store.publish import shard_folder
 from inkplex_data.store.snapshot import Snapshot, read_snapshot
-from inkplex_data.store.tables import TableReader
 
 __all__ = ["Call", "ComposedCall", "Store", "StoredPrefix", "open_store"]
 
@@ -252,7 +252,7 @@ class Store:
             raise UsageError(
                 f"no {kind.removesuffix('s')} {own_id!r} in snapshot {self.snapshot.number}",
                 where=self.root,
-                next_step=f"There are {len(known)}: {shown}" if known else "It holds none.",
+                next_step=f"There are {len(known)}: {shown}." if known else "It holds none.",
             )
         return self.owners(kind).row(position, named=True)
 

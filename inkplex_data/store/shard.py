@@ -22,8 +22,8 @@ from inkplex_data.store import frame_streams
 from inkplex_data.store.arrays.frame_arrays import FrameArraysWriter, write_group
 from inkplex_data.store.arrays.states_write import StatesWriter
 from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
+from inkplex_data.store.parquet import Compression, Schema, TableWriter, fit, row_table
 from inkplex_data.store.publish import ShardInfo, StagedShard
-from inkplex_data.store.tables import Compression, Schema, TableWriter, fit, row_table
 
 CALLS_PER_SHARD_MAX = 1 << 20
 """Default `call_ix` is shard × this + position, so it is unique and needs no other shard."""

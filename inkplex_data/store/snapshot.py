@@ -128,7 +128,7 @@ def _parse(document: Mapping[str, Any], number: int, where: str) -> Snapshot:
     shards = []
     for entry in take(document, "shards", list, where=where):
         if not isinstance(entry, dict) or entry.get("kind") not in SHARD_KINDS:
-            raise StoreCorruptError(f"lists {entry!r:.80}, which is no shard", where=where)
+            raise StoreCorruptError(f"lists {entry!r:.80}, which is not a shard", where=where)
         shard: int = take(entry, "shard", int, where=where)
         counts: dict[str, int] = take(entry, "counts", dict, where=where)
         for name in counts:
@@ -137,6 +137,6 @@ def _parse(document: Mapping[str, Any], number: int, where: str) -> Snapshot:
     refused = []
     for entry in take(document, "refused", list, where=where):
         if not isinstance(entry, dict):
-            raise StoreCorruptError(f"refused row {entry!r:.80} is no problem", where=where)
+            raise StoreCorruptError(f"refused row {entry!r:.80} is not a problem", where=where)
         refused.append(Problem(**{name: take(entry, name, str, where=where) for name in PROBLEMS}))
     return Snapshot(number, tuple(shards), tuple(refused))

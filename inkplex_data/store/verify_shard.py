@@ -18,8 +18,8 @@ from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.files import RESTORE, Files
 from inkplex_data.store.format import CALLS, FRAME_CHUNK, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
+from inkplex_data.store.parquet import Schema, TableReader
 from inkplex_data.store.publish import ShardInfo
-from inkplex_data.store.tables import Schema, TableReader
 
 BLOCK_BYTES: Final = 8 * 2**20
 Advance = Callable[[str, int], None]

@@ -240,7 +240,7 @@ def test_one_violation_does_not_stop_the_others(tampered: Path) -> None:
     result = audit(tampered)
     assert [violation.where for violation in result.violations] == ["call-2", "paid"]
     assert result.calls == CALLS
-    assert "2 calls or recordings with violations" in result.text()
+    assert "violations in 2 of the calls and recordings" in result.text()
 
 
 def sidecar(change: Callable[[dict[str, Any]], None]) -> Callable[[pl.DataFrame], pl.DataFrame]:

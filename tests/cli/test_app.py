@@ -39,7 +39,7 @@ def test_help_loads_no_heavy_library() -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "said"),
     [
-        (["build", "nowhere", "-o", "store"], 1, ["nowhere", "does not exist", "name a manifest"]),
+        (["build", "nowhere", "-o", "store"], 1, ["nowhere", "does not exist", "Name a manifest"]),
         (["build", "corpus", "-o", "store", "-p", "nope"], 2, ["no recipe 'nope'", "demo"]),
         (
             ["build", "corpus", "-o", "store", "--set", "text.policy=x"],
@@ -51,7 +51,7 @@ def test_help_loads_no_heavy_library() -> None:
         (["build", "corpus", "-o", "store", "--workers", "0"], 2, ["at least 1"]),
         (["inspect", "nowhere"], 1, ["store.json is missing", "inkplex-data build"]),
         (["verify", "nowhere"], 1, ["store.json is missing"]),
-        (["validate", "corpus/odd.bin"], 1, ["cannot be told", "--kind"]),
+        (["validate", "corpus/odd.bin"], 1, ["cannot be recognised", "--kind"]),
         (["schema", "show", "nope"], 2, ["no schema 'nope'", "manifest"]),
         (["bench", "nope"], 2, ["no benchmark 'nope'"]),
     ],

@@ -68,7 +68,7 @@ def run(*arguments: object) -> Result:
 def test_a_clean_store(store: Path) -> None:
     result = run("audit", store)
     assert result.exit_code == 0, result.output
-    assert "2 calls (1 without memory) over 1 recordings" in result.output
+    assert "2 calls (1 without memory) over 1 recording:" in result.output
     assert "no violation" in result.output
     totals = json.loads(run("audit", store, "--json").output)
     # The call's steps, and the 12 of its prefix with the one after them.
@@ -86,7 +86,7 @@ def test_a_violation_is_named_and_gives_exit_code_1(store: Path) -> None:
         "with: step 0 (session time 1000000 µs): token row 0 (request 0, position 0)"
     )
     violation, totals = map(json.loads, run("audit", store, "--json").output.splitlines())
-    assert violation["item"] == "with" and "age bucket" in violation["message"]
+    assert violation["where"] == "with" and "age bucket" in violation["rule"]
     assert totals["calls"] == 2
 
 

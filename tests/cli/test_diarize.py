@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app, main
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, read_rttm, rttm_text, write_rttm
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, read_rttm, rttm_text, write_rttm
 
 pytest.importorskip("silero_vad")
 if importlib.util.find_spec("resemblyzer") is None:
@@ -97,7 +97,7 @@ def test_an_unknown_label_names_those_there_are(talk: Path) -> None:
     )
     assert result.exit_code == 1
     row = json.loads(result.output)
-    assert row["code"] == "speaker-label-unknown" and "the recording has ann" in row["message"]
+    assert row["code"] == "speaker-label-unknown" and "the speakers are ann" in row["message"]
     assert not (talk.parent / "out").exists()
 
 

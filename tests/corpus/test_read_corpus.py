@@ -174,7 +174,7 @@ BAD_LINES: list[tuple[Any, str, str]] = [
     ('{"id": "x", "id": "y", "path": "a.wav"}', "corpus-line-invalid", "twice"),
     ({"id": "x", "path": "none.wav"}, "file-missing", "/path does not exist"),
     ({"id": "x", "path": "."}, "file-missing", "is a folder"),
-    ({"id": "x", "path": "pipe"}, "file-missing", "is no regular file"),
+    ({"id": "x", "path": "pipe"}, "file-missing", "is not a regular file"),
     ({"id": "x", "path": "s3://bucket/a.wav"}, "file-missing", "is a URL"),
     ({"id": "x", "path": "a" * 5000}, "file-missing", ""),
     ({"id": "x", "path": "a.wav", "words": "none.json"}, "file-missing", "/words"),

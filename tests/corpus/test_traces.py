@@ -16,7 +16,7 @@ from inkplex_data.corpus.traces.arrival_schedule import TraceSchedule, schedule_
 from inkplex_data.corpus.traces.importer import TraceImport, import_traces
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.errors import ConfigError, CorpusError, UsageError
-from inkplex_data.memory.ownership import Ownership, token_table
+from inkplex_data.memory.ownership import Ownership, tabulate
 
 CHAT = [
     {"role": "system", "content": "Be kind."},
@@ -53,7 +53,7 @@ def only(result: TraceImport) -> Recording:
 def spelled(recording: Recording) -> list[list[tuple[str, str]]]:
     """For each request the stretches of one kind: (kind, text)."""
     found = []
-    for table in token_table(list(recording)).partition_by("call", maintain_order=True):
+    for table in tabulate(list(recording))[0].partition_by("call", maintain_order=True):
         runs = table.with_columns(run=pl.col("kind").rle_id()).group_by("run", maintain_order=True)
         found.append([(part["kind"][0], b"".join(part["bytes"]).decode()) for _, part in runs])
     return found
@@ -76,7 +76,7 @@ def test_all_airline_dialogues(real_data: Path, tmp_path: Path) -> None:
         assert len(requests) == len(answers) + trailing
         for before, request in pairwise(requests):
             assert request.cached == (before.call, ownership.context_tokens(before.call))
-        tokens = token_table(requests)
+        tokens = tabulate(requests)[0]
         text = b"".join(tokens.filter(pl.col("special") == False)["bytes"])  # noqa: E712
         for message in dialogue["traj"]:
             assert (message["content"] or "").encode() in text
@@ -174,7 +174,7 @@ def test_tools_unknown_roles_media_and_plain_arguments(tmp_path: Path) -> None:
             "<|content_model_end_sampling|>",
         ),
     ]
-    tokens = token_table(list(recording))
+    tokens = tabulate(list(recording))[0]
     media = tokens.filter(pl.col("media").is_not_null())
     assert media.select("media", "token_id", "kind").rows() == [
         ("image", 200_054, "user"),
@@ -193,7 +193,7 @@ def test_recorded_times(tmp_path: Path) -> None:
     assert (header.times, header.schedule) == ("recorded", None)
     assert header.provenance is not None
     assert header.provenance["session_starts_at_s"] == 1748772000.0
-    tokens = token_table(list(recording))
+    tokens = tabulate(list(recording))[0]
     arrivals = {kind: sorted(set(part["arrival_us"])) for (kind,), part in tokens.group_by("kind")}
     assert arrivals == {
         "setup": [0],
@@ -208,7 +208,7 @@ def test_recorded_times(tmp_path: Path) -> None:
 
 def test_session_seconds_are_kept(tmp_path: Path) -> None:
     timed = [{**message, "at": 10 * index + 2.5} for index, message in enumerate(CHAT)]
-    tokens = token_table(list(only(imported(tmp_path, timed))))
+    tokens = tabulate(list(only(imported(tmp_path, timed))))[0]
     assert tokens["arrival_us"].max() == 42_500_000
     assert tokens["arrival_us"].min() == 12_500_000  # no row was computed before the first question
 
@@ -241,7 +241,7 @@ def test_declared_schedule(tmp_path: Path) -> None:
     )
     recording = only(imported(tmp_path, CHAT, schedule=schedule))
     assert recording.header.schedule == schedule.model_dump()
-    tokens = token_table(list(recording))
+    tokens = tabulate(list(recording))[0]
     user = tokens.filter(kind="user")
     # 0.5 s of pause and four words at two a second, then one second of prefill.
     prompt = tokens.filter(call=0, kind="setup").height + user.height + 1
@@ -302,11 +302,11 @@ def test_lines_of_a_jsonl(tmp_path: Path) -> None:
         ({"role": 3, "content": "x"}, "/0/1/role must name who speaks"),
         ({"content": "x"}, "/0/1/role"),
         ({"role": "user", "content": 7}, "/0/1/content must be text"),
-        ({"role": "user", "content": [{"type": "video"}]}, "/0/1/content/0 is a part of a kind"),
+        ({"role": "user", "content": [{"type": "video"}]}, "/0/1/content/0 is a part of an unknown kind"),
         ({"role": "assistant", "tool_calls": "x"}, "/0/1/tool_calls must be a list"),
         ({"role": "assistant", "tool_calls": [{"function": {}}]}, "/0/1/tool_calls/0 names no function"),
-        ({"role": "user", "content": "\ud83d"}, "is no Unicode"),
-        ({"role": "assistant", "content": "x", "thinking": "\udc00"}, "is no Unicode"),
+        ({"role": "user", "content": "\ud83d"}, "is not Unicode"),
+        ({"role": "assistant", "content": "x", "thinking": "\udc00"}, "is not Unicode"),
     ],
 )
 def test_one_bad_dialogue_never_stops_the_others(tmp_path: Path, message: dict[str, Any], named: str) -> None:
@@ -335,7 +335,7 @@ def test_formats_are_found_by_content_and_can_be_named(tmp_path: Path, real_data
     assert read_traces(real_data / "traces" / "abcd_sample.json").format.name == "abcd"
     with pytest.raises(CorpusError):
         read_traces(real_data / "traces" / "abcd_sample.json", "messages")
-    with pytest.raises(UsageError, match="known are abcd, messages"):
+    with pytest.raises(UsageError, match="Known formats: abcd, messages"):
         read_traces(real_data / "traces" / "abcd_sample.json", "xml")
     with pytest.raises(CorpusError, match="cannot be read"):
         read_traces(tmp_path / "none.json")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inkplex_data.corpus.recordings.vocabulary import ByteVocabulary
-from inkplex_data.corpus.traces.arrival_schedule import TraceSchedule, time_turns
+from inkplex_data.corpus.traces.arrival_schedule import TraceSchedule, time_requests
 from inkplex_data.corpus.traces.dialogue import Dialogue, Message, Part, ToolCall
 from inkplex_data.corpus.traces.dialogue_requests import InklingEncoder
 
@@ -42,7 +42,7 @@ def dialogues(draw: st.DrawFn, timed: st.SearchStrategy[bool]) -> Dialogue:
 def test_arrivals_never_fall_and_recorded_times_bound_the_others(
     dialogue: Dialogue, prefill_s: float
 ) -> None:
-    timed = time_turns(dialogue, ENCODER.turns(dialogue), TraceSchedule(prefill_s=prefill_s))
+    timed = time_requests(dialogue, ENCODER.requests(dialogue), TraceSchedule(prefill_s=prefill_s))
     starts_at_us = timed.starts_at_us or 0
     known = {
         index: message.at_us - starts_at_us
@@ -50,29 +50,29 @@ def test_arrivals_never_fall_and_recorded_times_bound_the_others(
         if message.at_us is not None
     }
     before_us = -(2**62)
-    for one in timed.turns:
+    for one in timed.requests:
         arrivals = [max(at_us, one.ready_at_us) for at_us in one.prompt_at_us] + list(one.generated_at_us)
         assert sorted([before_us, *arrivals]) == [before_us, *arrivals]
         before_us = arrivals[-1]
-        tokens = [*one.turn.prompt, *one.turn.generated]
+        tokens = [*one.request.prompt, *one.request.generated]
         for token, at_us in zip(tokens, arrivals, strict=True):
-            opens_answer = token.message == one.turn.message
+            opens_answer = token.message == one.request.message
             if token.message in known and not opens_answer:
                 assert at_us >= known[token.message]
             later = [us for index, us in known.items() if index > token.message]
             if opens_answer and later:
                 assert at_us <= min(later)
-        if one.turn.message in known:
-            assert set(one.generated_at_us) <= {known[one.turn.message]}
-    assert timed.end_us == (before_us if timed.turns else 0)
+        if one.request.message in known:
+            assert set(one.generated_at_us) <= {known[one.request.message]}
+    assert timed.end_us == (before_us if timed.requests else 0)
 
 
 @settings(max_examples=100, deadline=None)
 @given(dialogues(timed=st.just(True)), st.floats(0.1, 100))
 def test_a_schedule_changes_nothing_that_was_recorded(dialogue: Dialogue, rate: float) -> None:
-    turns = list(ENCODER.turns(dialogue))
-    plain = time_turns(dialogue, turns, TraceSchedule())
-    other = time_turns(dialogue, turns, TraceSchedule(reply_tokens_per_s=rate, prefill_s=rate))
+    requests = list(ENCODER.requests(dialogue))
+    plain = time_requests(dialogue, requests, TraceSchedule())
+    other = time_requests(dialogue, requests, TraceSchedule(reply_tokens_per_s=rate, prefill_s=rate))
     assert plain == other
     assert plain.recorded
 
@@ -80,7 +80,7 @@ def test_a_schedule_changes_nothing_that_was_recorded(dialogue: Dialogue, rate: 
 @settings(max_examples=100, deadline=None)
 @given(dialogues(timed=st.just(False)))
 def test_one_untimed_message_makes_the_times_constructed(dialogue: Dialogue) -> None:
-    assert not time_turns(dialogue, ENCODER.turns(dialogue), TraceSchedule()).recorded
+    assert not time_requests(dialogue, ENCODER.requests(dialogue), TraceSchedule()).recorded
 
 
 def test_the_user_hears_the_reply_first() -> None:
@@ -93,6 +93,6 @@ def test_the_user_hears_the_reply_first() -> None:
         Message("assistant", "/2", (Part("ok"),)),
     )
     dialogue = Dialogue(messages, "")
-    first, second = time_turns(dialogue, ENCODER.turns(dialogue), schedule).turns
+    first, second = time_requests(dialogue, ENCODER.requests(dialogue), schedule).requests
     # Heard for three seconds from its first token on, a pause of two, two words.
     assert second.prompt_at_us[0] == first.generated_at_us[0] + 7 * SECOND

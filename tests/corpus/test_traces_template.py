@@ -10,7 +10,7 @@ import pytest
 
 from inkplex_data.corpus.recordings.vocabulary import FileVocabulary
 from inkplex_data.corpus.traces.dialogue import Dialogue, Message, Part, ToolCall
-from inkplex_data.corpus.traces.dialogue_requests import InklingEncoder, Turn
+from inkplex_data.corpus.traces.dialogue_requests import DialogueRequest, InklingEncoder
 from inkplex_data.corpus.traces.importer import encoder_for, import_traces
 from inkplex_data.corpus.traces.template import TemplateEncoder
 from inkplex_data.corpus.validate import validate_path
@@ -46,15 +46,15 @@ def test_the_template_of_the_framing_gives_the_framing(folder: Path) -> None:
     encoder = encoder_for(str(folder))
     assert isinstance(encoder, TemplateEncoder)
     framed = InklingEncoder(FileVocabulary(folder / "tokenizer.json"))
-    assert list(encoder.turns(DIALOGUE)) == list(framed.turns(DIALOGUE))
+    assert list(encoder.requests(DIALOGUE)) == list(framed.requests(DIALOGUE))
 
 
 def test_a_dialogue_may_begin_with_an_answer(folder: Path) -> None:
     """There is no prompt to render then, so all of the first request counts as answered."""
     dialogue = Dialogue(DIALOGUE.messages[5:8], "")
-    first, second = TemplateEncoder(folder).turns(dialogue)
+    first, second = TemplateEncoder(folder).requests(dialogue)
     framed = InklingEncoder(FileVocabulary(folder / "tokenizer.json"))
-    whole = next(framed.turns(dialogue))
+    whole = next(framed.requests(dialogue))
     assert first.prompt == ()
     assert first.generated == whole.prompt + whole.generated
     assert second.cached == len(first.generated)
@@ -63,9 +63,9 @@ def test_a_dialogue_may_begin_with_an_answer(folder: Path) -> None:
 def test_declared_tools_reach_the_template(folder: Path) -> None:
     tool = {"name": "bill", "description": "the bill"}
     dialogue = Dialogue(DIALOGUE.messages[:3], "", (tool,))
-    (turn,) = TemplateEncoder(folder).turns(dialogue)
-    assert b"tool_declare" in text(turn)
-    assert b"the bill" in text(turn)
+    (request,) = TemplateEncoder(folder).requests(dialogue)
+    assert b"tool_declare" in text(request)
+    assert b"the bill" in text(request)
 
 
 def test_a_template_that_forgets_thinking_computes_its_context_again(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_template_that_forgets_thinking_computes_its_context_again(tmp_path: P
         "{%- if m.reasoning_content -%}", "{%- if m.reasoning_content and loop.last -%}"
     )
     folder = template_folder(tmp_path / "forgetful", forgetful)
-    first, second, *_ = TemplateEncoder(folder).turns(DIALOGUE)
+    first, second, *_ = TemplateEncoder(folder).requests(DIALOGUE)
     assert b"One look" in text(first)
     whole = (*first.prompt, *first.generated)
     kept = whole[: second.cached]
@@ -110,8 +110,8 @@ def test_a_tokenizer_without_a_template_gets_the_framing(tmp_path: Path) -> None
         TemplateEncoder(tmp_path / "nothing-here")
 
 
-def text(turn: Turn) -> bytes:
-    return b"".join(token.spelled for token in (*turn.prompt, *turn.generated))
+def text(request: DialogueRequest) -> bytes:
+    return b"".join(token.spelled for token in (*request.prompt, *request.generated))
 
 
 def openai(message: Message) -> dict[str, Any]:

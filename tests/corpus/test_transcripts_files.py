@@ -137,7 +137,7 @@ def test_rttm_has_speakers_only(real_data: Path) -> None:
         read_transcript(path)
     assert refused.value.code == "words-speakers-only"
     content = Content(path, path.read_bytes())
-    with pytest.raises(CallRefused, match="2 recordings, none named like it: dev00, dev01"):
+    with pytest.raises(CallRefused, match="2 audio files, none with its name: dev00, dev01"):
         turns(content)
     found = turns(content, "dev00")
     assert len(found) == 9 and {turn.speaker for turn in found} == {"MEE009", "MEE012"}

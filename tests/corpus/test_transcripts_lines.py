@@ -29,7 +29,7 @@ def test_ctm_channels_and_confidences(tmp_path: Path) -> None:
 def test_ctm_of_several_recordings(tmp_path: Path) -> None:
     text = "a.wav 1 0 1 one\nb 1 0 1 two\n"
     assert [w.text for w in read_transcript(written(tmp_path, text, "a.ctm")).words] == ["one"]
-    with pytest.raises(CallRefused, match=r"holds 2 recordings, none named like it: a\.wav, b"):
+    with pytest.raises(CallRefused, match=r"holds 2 audio files, none with its name: a\.wav, b"):
         read_transcript(written(tmp_path, text, "c.ctm"))
 
 

@@ -42,7 +42,7 @@ def test_kinds_are_found_by_name_or_content(tmp_path: Path, name: str, text: str
 def test_what_is_nothing_we_know_is_said(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"hello": 1}')
-    with pytest.raises(CorpusError, match="--kind manifest, moshi"):
+    with pytest.raises(CorpusError, match="--kind: manifest, moshi"):
         detect_kind(path)
     with pytest.raises(CorpusError, match="does not exist"):
         validate_path(tmp_path / "none")

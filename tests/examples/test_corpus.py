@@ -22,7 +22,7 @@ from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.sidecars.sidecar import availability_faults, frame_mask, read_sidecar
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.grid import MASK_ALL, MASK_CALLER, MASK_TEXT
-from inkplex_data.memory.ownership import token_table
+from inkplex_data.memory.ownership import tabulate
 from inkplex_data.memory.twins import check_twins
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -58,7 +58,7 @@ def words(call_id: str) -> list[tuple[str, int, int, str]]:
 
 @cache
 def tokens(recording: str) -> pl.DataFrame:
-    return token_table(read_recording(CORPUS / recording))
+    return tabulate(read_recording(CORPUS / recording))[0]
 
 
 def at(us: int) -> int:

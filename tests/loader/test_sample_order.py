@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inkplex_data.errors import UsageError
-from inkplex_data.loader.sample_order import Mixture, Permutation, share, turns
+from inkplex_data.loader.sample_order import Mixture, Permutation, sample_groups, share
 
 
 @given(st.integers(0, 400), st.integers(0, 2**64), st.integers(0, 5))
@@ -95,7 +95,8 @@ def test_weights_that_are_none_are_refused(weights: list[float]) -> None:
 def test_ranks_share_each_turn(total: int, world_size: int, size: int, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, total))
     ranks = [
-        list(turns(start, total, rank=rank, world_size=world_size, size=size)) for rank in range(world_size)
+        list(sample_groups(start, total, rank=rank, world_size=world_size, size=size))
+        for rank in range(world_size)
     ]
     at = start
     for of_ranks in zip(*ranks, strict=True):

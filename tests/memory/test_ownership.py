@@ -10,7 +10,7 @@ import pytest
 from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import KINDS
-from inkplex_data.memory.ownership import Ownership, token_table
+from inkplex_data.memory.ownership import Ownership, tabulate
 from inkplex_data.memory.tables import TOKENS
 from inkplex_data.problems import CODES
 
@@ -60,7 +60,7 @@ def test_prefixes_resolve_through_chains() -> None:
 
 
 def test_each_computed_token_once_in_layout_order() -> None:
-    table = token_table(CHAIN)
+    table = tabulate(CHAIN)[0]
     assert table.schema == {name: dtype for name, dtype in TOKENS.items() if name != "recording_ix"}
     assert table.select("call", "position").rows() == [
         *[(0, 0), (0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (5, 4), (5, 5), (6, 1)]
@@ -69,11 +69,11 @@ def test_each_computed_token_once_in_layout_order() -> None:
     assert table["kind"].to_list()[:4] == ["setup", "setup", "setup", "reply"]
     assert table["word_ix"].to_list() == list(range(9))
     assert table["piece_ids"].null_count() == 9
-    assert token_table([]).schema == table.schema
+    assert tabulate([])[0].schema == table.schema
 
 
 def test_lines_may_come_in_any_order_where_no_prefix_is_shared() -> None:
-    table = token_table([asked(1, [5], line=2, media=1), asked(0, [7], line=3)])
+    table = tabulate([asked(1, [5], line=2, media=1), asked(0, [7], line=3)])[0]
     assert table["call"].to_list() == [0, 1]
     assert table["rank"].to_list() == [1, 0]
     assert table["media"].to_list() == [None, "audio"]
@@ -128,20 +128,20 @@ def test_lines_may_come_in_any_order_where_no_prefix_is_shared() -> None:
 )
 def test_contradictions_name_both_places(requests: list[RecordedRequest], code: str, message: str) -> None:
     with pytest.raises(RecordingError) as caught:
-        token_table(requests, source="r.jsonl")
+        tabulate(requests, source="r.jsonl")[0]
     assert caught.value.code == code
     assert caught.value.next_step == CODES[code].remedy
     assert re.search(message, str(caught.value))
 
 
 def test_a_request_may_share_a_prefix_that_arrived_in_time_although_its_owner_goes_on() -> None:
-    table = token_table([asked(0, [1, 2, 50]), asked(1, [3], cached=(0, 2))])
+    table = tabulate([asked(0, [1, 2, 50]), asked(1, [3], cached=(0, 2))])[0]
     assert table.sort("rank").select("call", "position").rows() == [(0, 0), (0, 1), (1, 2), (0, 2)]
 
 
 def test_a_long_chain_is_followed_without_recursion() -> None:
     requests = [asked(0, [0])] + [asked(call, [call], cached=(call - 1, call)) for call in range(1, 3000)]
-    assert len(token_table(requests)) == 3000
+    assert len(tabulate(requests)[0]) == 3000
     assert Ownership(requests).owner_of(2999, 0) == 0
 
 
@@ -164,7 +164,7 @@ def test_a_recording_file_becomes_a_table(tmp_path: Path) -> None:
     ]
     path = tmp_path / "recording.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    table = token_table(list(read_recording(path)), source=path.name)
+    table = tabulate(list(read_recording(path)), source=path.name)[0]
     columns = ("position", "token_id", "kind", "bytes", "special", "media", "arrival_us", "word_ix")
     assert table.select(columns).rows() == [
         (0, 7, "setup", b"<|begin|>", True, None, 0, None),

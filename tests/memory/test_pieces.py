@@ -8,7 +8,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inkplex_data.memory.ownership import token_table
+from inkplex_data.memory.ownership import tabulate
 from inkplex_data.memory.pieces import PieceTokenizer, decode_with_offsets, token_pieces
 from inkplex_data.memory.words import assemble_words
 from inkplex_data.speech.tokenizer import TextTokenizer
@@ -166,11 +166,11 @@ def test_tokens_without_words_have_no_pieces() -> None:
 
 
 def test_the_tokens_table_holds_the_pieces() -> None:
-    with_pieces = token_table(CHAIN, tokenizer=TOKENIZER)
+    with_pieces = tabulate(CHAIN, tokenizer=TOKENIZER)[0]
     expected = token_pieces(assemble_words(with_pieces), TOKENIZER)
     assert with_pieces["piece_ids"].to_list() == expected.series().to_list()
-    assert with_pieces.schema == token_table(CHAIN).schema
-    assert token_table([], tokenizer=TOKENIZER).schema == with_pieces.schema
+    assert with_pieces.schema == tabulate(CHAIN)[0].schema
+    assert tabulate([], tokenizer=TOKENIZER)[0].schema == with_pieces.schema
 
 
 def test_spans_that_run_backward_are_refused() -> None:

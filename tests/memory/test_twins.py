@@ -5,15 +5,15 @@ import pytest
 
 from inkplex_data.errors import RecordingError
 from inkplex_data.memory.twins import PAIRS, check_twins, counterfactual_pairs, fork_between
-from tests.memory.test_ownership import asked, token_table
+from tests.memory.test_ownership import asked, tabulate
 
 PAST = [asked(0, [0, 1, 2]), asked(1, [5, 6], cached=(0, 3))]
 NAMES = ("original", "twin")
 
 
 def test_twins_share_their_past_and_may_differ_from_the_fork_on() -> None:
-    tokens = token_table([*PAST, asked(2, [10, 11], cached=(1, 5))])
-    twin = token_table([*PAST, asked(2, [10, 10, 12], cached=(1, 5)), asked(3, [20])])
+    tokens = tabulate([*PAST, asked(2, [10, 11], cached=(1, 5))])[0]
+    twin = tabulate([*PAST, asked(2, [10, 10, 12], cached=(1, 5)), asked(3, [20])])[0]
     assert check_twins(tokens, twin, at_us=10, names=NAMES) == 5
     # Where the branch goes on with more tokens, the rows of a later request shift; its tokens are the same.
     assert check_twins(tokens, twin.drop("media"), at_us=10, names=NAMES) == 5
@@ -36,7 +36,7 @@ def test_twins_share_their_past_and_may_differ_from_the_fork_on() -> None:
     ],
 )
 def test_any_difference_before_the_fork_is_found(change: pl.Expr) -> None:
-    tokens = token_table(PAST)
+    tokens = tabulate(PAST)[0]
     name = change.meta.output_name()
     changed = tokens.with_columns(pl.col("kind", "media").cast(pl.String))
     changed = changed.with_columns(
@@ -48,7 +48,7 @@ def test_any_difference_before_the_fork_is_found(change: pl.Expr) -> None:
 
 
 def test_a_missing_token_is_found() -> None:
-    tokens = token_table(PAST)
+    tokens = tabulate(PAST)[0]
     with pytest.raises(RecordingError, match="twin has no further token"):
         check_twins(tokens, tokens.head(4), at_us=100, names=NAMES)
 

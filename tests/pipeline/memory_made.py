@@ -11,7 +11,7 @@ from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.traces.arrival_schedule import TraceSchedule
 from inkplex_data.corpus.traces.importer import import_traces
 from inkplex_data.grid import KINDS
-from inkplex_data.memory.ownership import token_table
+from inkplex_data.memory.ownership import tabulate
 from tests.pipeline.conftest import write_call, write_manifest
 
 SECONDS = 0.5
@@ -94,7 +94,7 @@ def _branch(recording: Path, source: str, at_us: int) -> None:
 
 def _sidecar(recording: Path, line: dict[str, object]) -> dict[str, Any]:
     """What the tool gave, as evidence and update, at the time when its tokens arrive."""
-    tokens = token_table(list(read_recording(recording)))
+    tokens = tabulate(list(read_recording(recording)))[0]
     starts_at = float(line["recording_starts_at"])  # type: ignore[arg-type]
     updates = []
     for kind in ("tool_call", "tool_result"):

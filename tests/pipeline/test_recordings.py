@@ -73,9 +73,9 @@ FAULTY: dict[str, tuple[list[Any], str, tuple[str, ...]]] = {
     "a-list-of-times": (
         [HEADER, call(0, token(at=[1.0, 2.0]))],  # type: ignore[arg-type]
         "recording-time",
-        (":2: /tokens/0/at must be one number of seconds, not several times",),
+        (":2: /tokens/0/at must be one number of seconds, not several",),
     ),
-    "no-header": ([call(0, token())], "recording-header", (":1: /schema is no header",)),
+    "no-header": ([call(0, token())], "recording-header", (":1: /schema is not a header",)),
     "cut": (
         [*GOOD[:2], json.dumps(GOOD[2])[:40]],
         "recording-cut",

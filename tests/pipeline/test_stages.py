@@ -29,7 +29,7 @@ from inkplex_data.pipeline.calls.speech_check import SpeechCheckJob
 from inkplex_data.pipeline.calls.spoken_words import SpokenWordsJob
 from inkplex_data.pipeline.calls.two_streams import TWO_STREAMS, TwoStreamsJob
 from inkplex_data.pipeline.ledger import Ledger
-from inkplex_data.pipeline.planning.sharding import PrefixPlan, VoiceSample
+from inkplex_data.pipeline.planning.prefix_voices import PrefixPlan, VoiceSample
 from inkplex_data.pipeline.prefixes import PREFIX, PrefixJob
 from inkplex_data.pipeline.recipe_keys import FILE_KEYS, RecipeKeys, recipe_files, recipe_value
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob

@@ -35,7 +35,7 @@ class Thing:
         Thing,
         canonical,
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_value_without_a_canonical_spelling_is_an_error(value: Any) -> None:
     with pytest.raises(TypeError, match="a stamp cannot hold"):

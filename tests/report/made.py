@@ -37,14 +37,14 @@ def token_table(*tokens: tuple[int, str]) -> pl.DataFrame:
 def a_view(frames: int = 40, **fields: Any) -> CallView:
     """`frames` of PAD, with two agent words (the second lost a piece) and one of the caller's."""
     ids = np.full(frames, PAD, np.int32)
-    roles = np.zeros(frames, np.uint8)
-    roles[4], roles[5], roles[6] = TAG_EPAD, TAG_FIRST, TAG_LATER
-    roles[10] = TAG_FIRST
+    tags = np.zeros(frames, np.uint8)
+    tags[4], tags[5], tags[6] = TAG_EPAD, TAG_FIRST, TAG_LATER
+    tags[10] = TAG_FIRST
     ids[4], ids[5], ids[6], ids[10] = 0, 100, 101, 102
     given: dict[str, Any] = {
         "call_id": "call one",
         "ids": ids,
-        "roles": roles,
+        "tags": tags,
         "mask": np.full(frames, MASK_ALL, np.uint8),
         "words": word_table(
             ("Hello", 400_000, 640_000, "SPEAKER_MAIN", 5, [100, 101], 2),

@@ -168,7 +168,7 @@ def test_a_store_becomes_a_page(tmp_path: Path) -> None:
     assert all(call_id in page for call_id in made.parts)
     part = made.parts["first"]
     assert np.array_equal(view.ids, part.streams["text"])
-    assert np.array_equal(view.roles, part.streams["role"])
+    assert np.array_equal(view.tags, part.streams["role"])
     assert view.tokens is not None
     assert view.tokens.height == 150
     assert view.recording_starts_at_us == 20_000_000

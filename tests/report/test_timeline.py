@@ -71,9 +71,9 @@ def test_gaps_prefix_and_marks() -> None:
 
 
 def test_long_calls_put_several_frames_into_a_column() -> None:
-    roles = np.zeros(50_000, np.uint8)
-    roles[40_000] = 2
-    view = a_view(50_000, roles=roles, words=word_table(), tokens=token_table((1_000_000, "user")))
+    tags = np.zeros(50_000, np.uint8)
+    tags[40_000] = 2
+    view = a_view(50_000, tags=tags, words=word_table(), tokens=token_table((1_000_000, "user")))
     lines = drawn(render_call(view, 120))
     assert len(lines) < 24 * 8 + 20
     assert sum(line[:LABEL].strip() == "text" for line in lines) <= 24
@@ -113,7 +113,7 @@ def test_markup_in_names_is_text() -> None:
 def test_an_empty_call_and_a_narrow_terminal() -> None:
     empty = a_view(11)
     none = type(empty)(
-        call_id="none", ids=np.empty(0, np.int32), roles=np.empty(0, np.uint8), words=word_table()
+        call_id="none", ids=np.empty(0, np.int32), tags=np.empty(0, np.uint8), words=word_table()
     )
     assert drawn(render_call(none, 100))[0].startswith("none")
     with pytest.raises(ValueError, match="at least"):
@@ -121,5 +121,5 @@ def test_an_empty_call_and_a_narrow_terminal() -> None:
 
 
 def test_pad_is_not_mistaken_for_a_piece() -> None:
-    view = a_view(40, roles=np.zeros(40, np.uint8), ids=np.full(40, PAD, np.int32))
+    view = a_view(40, tags=np.zeros(40, np.uint8), ids=np.full(40, PAD, np.int32))
     assert lane(drawn(render_call(view, 100)), "text") == "·" * 40

@@ -128,12 +128,13 @@ def test_state_stops_growing_once_the_window_is_full(untrained_codec: MimiCodec)
     assert sizes[5] < 1.1 * 8 * 2 * 249 * 512 * 4
 
 
-def test_two_streams_do_not_disturb_each_other(untrained_codec: MimiCodec, short_codes: np.ndarray) -> None:
-    one, other = untrained_codec.stream(), untrained_codec.stream()
-    first = one.push(SHORT[:CHUNK_SAMPLES])
-    other.push(-SHORT[:CHUNK_SAMPLES])
-    rest = one.push(SHORT[CHUNK_SAMPLES:])
-    np.testing.assert_array_equal(np.concatenate([first, rest, one.finish()]), short_codes)
+def test_a_pair_in_step_is_encoded_as_each_alone(untrained_codec: MimiCodec, short_codes: np.ndarray) -> None:
+    other = np.roll(SHORT, 5_000)
+    pairs = ((SHORT[at : at + 30_011], other[at : at + 30_011]) for at in range(0, len(SHORT), 30_011))
+    codes = untrained_codec.encode_pair(pairs)
+    assert codes.dtype == np.uint16
+    np.testing.assert_array_equal(codes[:, :8], short_codes)
+    np.testing.assert_array_equal(codes[:, 8:], untrained_codec.encode(other))
 
 
 def test_threads_are_the_callers_again_afterwards(untrained_codec: MimiCodec) -> None:

@@ -19,8 +19,8 @@ from inkplex_data.store import lazy
 from inkplex_data.store.arrays.frame_arrays import FRAME_CHUNK
 from inkplex_data.store.files import LocalFiles
 from inkplex_data.store.format import WORDS
+from inkplex_data.store.parquet import TableReader
 from inkplex_data.store.pushdown import conjuncts, decidable, needed_columns, row_batches
-from inkplex_data.store.tables import TableReader
 from tests.store.made import Made, make_store
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

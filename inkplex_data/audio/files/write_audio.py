@@ -39,37 +39,23 @@ def write_wav(
         file.write(_wav_header(channels, sample_rate_hz, width, 0))
         count = 0
         for chunk in _chain(first, chunks):
-            values = _quantised(chunk, 15).astype("<i2") if subtype == "PCM_16" else chunk.astype("<f4")
+            values = _int16(chunk) if subtype == "PCM_16" else chunk.astype("<f4")
             count += chunk.shape[1]
             if count * channels * width > _WAV_MAX_BYTES:
-                raise UsageError("a WAV file cannot exceed 4 GiB", where=str(path), next_step="Write FLAC.")
+                raise UsageError(
+                    "a WAV file cannot exceed 4 GiB",
+                    where=str(path),
+                    next_step="Divide the audio into shorter files.",
+                )
             file.write(values.T.tobytes())
         file.seek(0)
         file.write(_wav_header(channels, sample_rate_hz, width, count * channels * width))
     return count
 
 
-def write_flac(path: Path, samples: Waveform, sample_rate_hz: int, *, bits: Literal[16, 24] = 16) -> int:
-    """Write a FLAC file; arguments, result and errors as for `write_wav`."""
-    import soundfile
-
-    chunks = _planar(samples)
-    first = next(chunks)
-    with replacing(path) as file:
-        count = 0
-        with soundfile.SoundFile(file, "w", sample_rate_hz, len(first), f"PCM_{bits}", format="FLAC") as out:
-            for chunk in _chain(first, chunks):
-                # libsndfile takes the upper bits of 32; its own scaling of floats would not round-trip.
-                out.write(
-                    np.ascontiguousarray((_quantised(chunk, bits - 1) << (32 - bits)).astype(np.int32).T)
-                )
-                count += chunk.shape[1]
-    return count
-
-
-def _quantised(chunk: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int64]:
-    scale = 2.0**bits
-    return np.clip(np.rint(chunk.astype(np.float64) * scale), -scale, scale - 1).astype(np.int64)
+def _int16(chunk: npt.NDArray[Any]) -> npt.NDArray[np.int16]:
+    scale = 2.0**15
+    return np.clip(np.rint(chunk.astype(np.float64) * scale), -scale, scale - 1).astype("<i2")
 
 
 def _planar(samples: Waveform) -> Iterator[npt.NDArray[Any]]:

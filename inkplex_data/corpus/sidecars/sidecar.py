@@ -57,7 +57,7 @@ def _device_played(segment: HistorySegment) -> tuple[tuple[int, int], ...] | Non
 
 
 def frame_mask(sidecar: Sidecar, frames: int) -> NDArray[np.uint8]:
-    """Loss mask of the clip, uint8 [frames], bits MASK_TEXT, MASK_AGENT and MASK_CALLER of `store.format`.
+    """Loss mask of the clip, uint8 [frames], bits MASK_TEXT, MASK_AGENT and MASK_CALLER of `grid`.
 
     A bit is off in every frame that an excluded stretch touches or a valid one leaves partly uncovered:
     a modality that is missing or uncertain is no silence (seeds/000, "Reuse the available evidence").
@@ -122,7 +122,7 @@ def availability_faults(sidecar: Sidecar) -> list[Fault]:
     updates = sidecar.private_updates.updates if sidecar.private_updates else []
     for index, (earlier, later) in enumerate(pairwise(updates), start=1):
         if seconds_to_us(later.arrival_s) < seconds_to_us(earlier.arrival_s):
-            rule = f"arrives before {earlier.id!r} at {earlier.arrival_s} s, which stands before it"
+            rule = f"arrives before {earlier.id!r} at {earlier.arrival_s} s, which is listed before it"
             faults.append(Fault(rule, f"{later.arrival_s} s", f"/private_updates/updates/{index}"))
     arrival = {update.id: update.arrival_s for update in updates}
     for index, permitted in enumerate(sidecar.masks.permitted_updates if sidecar.masks else ()):

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 from inkplex_data.clock import US_PER_S
 from inkplex_data.corpus.fields import Model
 from inkplex_data.corpus.traces.dialogue import Dialogue, Message
-from inkplex_data.corpus.traces.dialogue_requests import Turn
+from inkplex_data.corpus.traces.dialogue_requests import DialogueRequest
 from inkplex_data.errors import ConfigError
 from inkplex_data.faults import faults_of
 from inkplex_data.problems import refusal
@@ -71,15 +71,15 @@ def schedule_of(settings: Mapping[str, Any]) -> TraceSchedule:
 
 
 @dataclass(frozen=True)
-class TimedTurn:
-    """When the tokens of a turn were available, in µs of session time.
+class TimedRequest:
+    """When the tokens of a request were available, in µs of session time.
 
     `prompt_at_us` and `generated_at_us` have one entry a token. The rows of the whole prompt are there at
     `ready_at_us`: with recorded times, when the last message of it was, since the computing itself was not
     measured.
     """
 
-    turn: Turn
+    request: DialogueRequest
     prompt_at_us: tuple[int, ...]
     ready_at_us: int
     generated_at_us: tuple[int, ...]
@@ -87,12 +87,12 @@ class TimedTurn:
 
 @dataclass(frozen=True)
 class Timed:
-    """A dialogue's turns on the session clock. `recorded` says that every message had its own time.
+    """A dialogue's requests on the session clock. `recorded` says that every message had its own time.
 
     `starts_at_us` is the moment of the trace at which the session clock is zero, None without times.
     """
 
-    turns: tuple[TimedTurn, ...]
+    requests: tuple[TimedRequest, ...]
     recorded: bool
     starts_at_us: int | None
 
@@ -100,12 +100,13 @@ class Timed:
     def end_us(self) -> int:
         """Session time of the last token."""
         return max(
-            (us for turn in self.turns[-1:] for us in (turn.ready_at_us, *turn.generated_at_us)), default=0
+            (us for request in self.requests[-1:] for us in (request.ready_at_us, *request.generated_at_us)),
+            default=0,
         )
 
 
-def time_turns(dialogue: Dialogue, turns: Iterable[Turn], schedule: TraceSchedule) -> Timed:
-    """Put the turns of `dialogue` on the session clock.
+def time_requests(dialogue: Dialogue, requests: Iterable[DialogueRequest], schedule: TraceSchedule) -> Timed:
+    """Put the requests of `dialogue` on the session clock.
 
     A message's recorded time is when it was complete: all its tokens arrive then, and never before. Where
     every message has one (but for leading setup, which was there from the start), the times are recorded.
@@ -115,7 +116,7 @@ def time_turns(dialogue: Dialogue, turns: Iterable[Turn], schedule: TraceSchedul
     """
     known, starts_at_us = _known(dialogue.messages)
     clock = _Clock(dialogue.messages, known, schedule)
-    timed = tuple(clock.turn(turn) for turn in turns)
+    timed = tuple(clock.request(request) for request in requests)
     return Timed(timed, clock.recorded, starts_at_us)
 
 
@@ -162,23 +163,25 @@ class _Clock:
         for index in range(len(known) - 1, -1, -1):
             self._bounds[index] = known[index] if known[index] is not None else self._bounds[index + 1]
 
-    def turn(self, turn: Turn) -> TimedTurn:
-        """Times of the next turn; turns come in order."""
-        end = len(self._messages) if turn.message is None else turn.message
+    def request(self, request: DialogueRequest) -> TimedRequest:
+        """Times of the next request; requests come in order."""
+        end = len(self._messages) if request.message is None else request.message
         while len(self._available) < end:
             self._available.append(self._arrive(len(self._available)))
         # No row of a request is computed before the last message of its prompt is there.
         asked_us = max(self._now, self._available[end - 1] if end else self._now)
-        at_us = [self._available[token.message] if token.message < end else asked_us for token in turn.prompt]
+        at_us = [
+            self._available[token.message] if token.message < end else asked_us for token in request.prompt
+        ]
         ready_us = asked_us
         if not self.recorded:
-            rows_us = len(turn.prompt) * US_PER_S / self._schedule.prefill_tokens_per_s
+            rows_us = len(request.prompt) * US_PER_S / self._schedule.prefill_tokens_per_s
             ready_us = self._bounded(asked_us + round(self._schedule.prefill_s * US_PER_S + rows_us), end)
-        generated_us = self._sample(turn, ready_us)
+        generated_us = self._sample(request, ready_us)
         self._now = self._answered_us = generated_us[-1] if generated_us else ready_us
-        if turn.message is not None:
+        if request.message is not None:
             self._available.append(self._now)
-        return TimedTurn(turn, tuple(at_us), ready_us, tuple(generated_us))
+        return TimedRequest(request, tuple(at_us), ready_us, tuple(generated_us))
 
     def _arrive(self, index: int) -> int:
         """When a message that the model did not write was complete."""
@@ -194,19 +197,20 @@ class _Clock:
         self._now = max(self._now, us)
         return us
 
-    def _sample(self, turn: Turn, ready_us: int) -> list[int]:
+    def _sample(self, request: DialogueRequest, ready_us: int) -> list[int]:
         """When each generated token was there; what is heard of the reply is noted."""
-        if turn.message is None:
+        if request.message is None:
             return []
-        known_us = self._known[turn.message]
+        known_us = self._known[request.message]
         if known_us is not None:
-            times = [known_us] * len(turn.generated)
+            times = [known_us] * len(request.generated)
         else:
-            elapsed = accumulate(self._schedule.token_us(token.kind) for token in turn.generated)
-            times = [self._bounded(ready_us + round(us), turn.message) for us in elapsed]
-        spoken = len(self._messages[turn.message].text.split())
+            elapsed = accumulate(self._schedule.token_us(token.kind) for token in request.generated)
+            times = [self._bounded(ready_us + round(us), request.message) for us in elapsed]
+        spoken = len(self._messages[request.message].text.split())
         first_us = next(
-            (us for us, token in zip(times, turn.generated, strict=True) if token.kind == "reply"), ready_us
+            (us for us, token in zip(times, request.generated, strict=True) if token.kind == "reply"),
+            ready_us,
         )
         self._heard_us = first_us + round(spoken * US_PER_S / self._schedule.reply_words_per_s)
         return times

@@ -62,7 +62,7 @@ class Spelled:
 
 
 @dataclass(frozen=True)
-class Turn:
+class DialogueRequest:
     """One model request. `cached` positions come from the previous request; `message` is what it answered.
 
     `message` is None for the last request of a dialogue that ends without an answer.
@@ -79,7 +79,7 @@ class Encoder(Protocol):
 
     @property
     def identity(self) -> str: ...
-    def turns(self, dialogue: Dialogue) -> Iterator[Turn]:
+    def requests(self, dialogue: Dialogue) -> Iterator[DialogueRequest]:
         """The requests of `dialogue`, in order. Raises CallRefused where it cannot be rendered."""
         ...
 
@@ -99,7 +99,7 @@ class InklingEncoder:
     def identity(self) -> str:
         return self._vocabulary.identity
 
-    def turns(self, dialogue: Dialogue) -> Iterator[Turn]:
+    def requests(self, dialogue: Dialogue) -> Iterator[DialogueRequest]:
         names = {call.id: call.name for message in dialogue.messages for call in message.calls if call.id}
         context = 0
         prompt: list[Spelled] = list(self._declarations(dialogue))
@@ -109,12 +109,12 @@ class InklingEncoder:
                 prompt += tokens
                 continue
             # The token that opens the answer is the end of the prompt: the model goes on from it.
-            turn = Turn(context, (*prompt, tokens[0]), tuple(tokens[1:]), index)
-            context += len(turn.prompt) + len(turn.generated)
-            yield turn
+            request = DialogueRequest(context, (*prompt, tokens[0]), tuple(tokens[1:]), index)
+            context += len(request.prompt) + len(request.generated)
+            yield request
             prompt = []
         if prompt:
-            yield Turn(context, tuple(prompt), (), None)
+            yield DialogueRequest(context, tuple(prompt), (), None)
 
     def _declarations(self, dialogue: Dialogue) -> Iterator[Spelled]:
         if dialogue.tools:

@@ -18,7 +18,7 @@ from inkplex_data.corpus.assemble import RECORDING_SUFFIX
 from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
 from inkplex_data.corpus.recordings.vocabulary import BYTES, O200K, load_vocabulary
 from inkplex_data.corpus.traces import TraceFile, read_traces
-from inkplex_data.corpus.traces.arrival_schedule import Timed, TimedTurn, TraceSchedule, time_turns
+from inkplex_data.corpus.traces.arrival_schedule import Timed, TimedRequest, TraceSchedule, time_requests
 from inkplex_data.corpus.traces.dialogue import Dialogue, bad_message
 from inkplex_data.corpus.traces.dialogue_requests import Encoder, InklingEncoder, Spelled
 from inkplex_data.corpus.traces.template import TemplateEncoder
@@ -96,7 +96,7 @@ def import_traces(
             header = _header(name, encoder.identity, dialogue, timed, provenance)
             if not timed.recorded:
                 header["schedule"] = schedule.model_dump(mode="json")
-            _write(target, header, timed.turns)
+            _write(target, header, timed.requests)
             written.append(_imported(target, name, timed))
         if progress is not None:
             progress(index + 1, len(traces.found))
@@ -148,8 +148,8 @@ def _has_template(folder: Path) -> bool:
 
 def _timed(dialogue: Dialogue, encoder: Encoder, schedule: TraceSchedule) -> Timed:
     try:
-        timed = time_turns(dialogue, encoder.turns(dialogue), schedule)
-        if not timed.turns:
+        timed = time_requests(dialogue, encoder.requests(dialogue), schedule)
+        if not timed.requests:
             raise bad_message(dialogue.place, "holds nothing that a model could read")
         return timed
     except UnicodeError as error:
@@ -171,26 +171,26 @@ def _header(
     }
 
 
-def _write(path: Path, header: dict[str, Any], turns: Sequence[TimedTurn]) -> None:
+def _write(path: Path, header: dict[str, Any], requests: Sequence[TimedRequest]) -> None:
     with replacing(path) as file:
-        for line in (header, *_lines(turns)):
+        for line in (header, *_lines(requests)):
             text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
             file.write(text.encode() + b"\n")
 
 
-def _lines(turns: Sequence[TimedTurn]) -> Iterator[dict[str, Any]]:
-    for call, timed in enumerate(turns):
-        turn = timed.turn
+def _lines(requests: Sequence[TimedRequest]) -> Iterator[dict[str, Any]]:
+    for number, timed in enumerate(requests):
+        request = timed.request
         tokens = [
             _token(token, at_us, timed.ready_at_us)
-            for token, at_us in zip(turn.prompt, timed.prompt_at_us, strict=True)
+            for token, at_us in zip(request.prompt, timed.prompt_at_us, strict=True)
         ]
         tokens += [
             _token(token, at_us, at_us)
-            for token, at_us in zip(turn.generated, timed.generated_at_us, strict=True)
+            for token, at_us in zip(request.generated, timed.generated_at_us, strict=True)
         ]
-        cached = {"call": call - 1, "tokens": turn.cached} if turn.cached else None
-        yield {"call": call, "cached": cached, "tokens": tokens}
+        cached = {"call": number - 1, "tokens": request.cached} if request.cached else None
+        yield {"call": number, "cached": cached, "tokens": tokens}
 
 
 def _token(token: Spelled, at_us: int, ready_at_us: int) -> dict[str, Any]:
@@ -211,6 +211,6 @@ def _token(token: Spelled, at_us: int, ready_at_us: int) -> dict[str, Any]:
 
 
 def _imported(path: Path, name: str, timed: Timed) -> ImportedTrace:
-    tokens = sum(len(turn.turn.prompt) + len(turn.turn.generated) for turn in timed.turns)
+    tokens = sum(len(one.request.prompt) + len(one.request.generated) for one in timed.requests)
     times = "recorded" if timed.recorded else "constructed"
-    return ImportedTrace(path, name, len(timed.turns), tokens, timed.end_us, times)
+    return ImportedTrace(path, name, len(timed.requests), tokens, timed.end_us, times)

@@ -16,7 +16,12 @@ from typing import Any
 from inkplex_data.corpus.recordings.recording_models import Kind
 from inkplex_data.corpus.recordings.vocabulary import Speller
 from inkplex_data.corpus.traces.dialogue import Dialogue, Message
-from inkplex_data.corpus.traces.dialogue_requests import KIND_OF_ROLE, Spelled, Turn, call_arguments
+from inkplex_data.corpus.traces.dialogue_requests import (
+    KIND_OF_ROLE,
+    DialogueRequest,
+    Spelled,
+    call_arguments,
+)
 from inkplex_data.errors import CallRefused, ConfigError
 from inkplex_data.libraries import require
 from inkplex_data.problems import refusal
@@ -51,18 +56,18 @@ class TemplateEncoder:
             token for token, added in self._backend.get_added_tokens_decoder().items() if added.special
         }
 
-    def turns(self, dialogue: Dialogue) -> Iterator[Turn]:
+    def requests(self, dialogue: Dialogue) -> Iterator[DialogueRequest]:
         session = _Session(self._tokenizer, dialogue)
         context: list[int] = []
         last = -1
         for index, message in enumerate(dialogue.messages):
             if message.role == "assistant":
-                yield self._turn(session, context, index)
+                yield self._request(session, context, index)
                 last = index
         if last < len(dialogue.messages) - 1:
-            yield self._turn(session, context, None)
+            yield self._request(session, context, None)
 
-    def _turn(self, session: _Session, context: list[int], index: int | None) -> Turn:
+    def _request(self, session: _Session, context: list[int], index: int | None) -> DialogueRequest:
         """The next request; `context` becomes its whole context."""
         text, asked = session.request(index)
         encoding = self._backend.encode(text, add_special_tokens=False)
@@ -79,7 +84,7 @@ class TemplateEncoder:
         shared = min(len(context), answered)
         cached = next((i for i in range(shared) if context[i] != encoding.ids[i]), shared)
         context[:] = encoding.ids
-        return Turn(cached, tuple(tokens[cached:answered]), tuple(tokens[answered:]), index)
+        return DialogueRequest(cached, tuple(tokens[cached:answered]), tuple(tokens[answered:]), index)
 
 
 class _Session:

@@ -58,7 +58,7 @@ def _parse(content: Content, name: str) -> Transcript:
         voices += [_voice(phrase)] * len(found)
     told = any(_text(phrase) for phrase in phrases if isinstance(phrase, dict))
     if told and not any(word.fault is None for word in words):
-        raise untimed(content, "has phrases, and no word of them has a time")
+        raise untimed(content, "has phrases, but no word of them has a time")
     labelled, channels = label_voices(words, voices, declared=_declared(content))
     return Transcript(labelled, name, content.path, channels=channels)
 

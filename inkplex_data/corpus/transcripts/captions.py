@@ -72,7 +72,7 @@ def segments(content: Content) -> list[Segment]:
 
 
 def _parse(content: Content) -> Transcript:
-    raise untimed(content, f"has {len(segments(content))} captions, and no word of them has a time")
+    raise untimed(content, f"has {len(segments(content))} captions, but no word of them has a time")
 
 
 FORMAT = (

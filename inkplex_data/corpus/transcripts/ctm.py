@@ -16,7 +16,7 @@ from inkplex_data.corpus.transcripts.transcript import (
     TranscriptFormat,
     as_confidence,
     malformed,
-    own_recording,
+    own_audio,
     span,
 )
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
@@ -43,7 +43,7 @@ def _is_entry(fields: list[str]) -> bool:
 def _parse(content: Content) -> Transcript:
     lines = content.fields
     names = list(dict.fromkeys(fields[0] for _, fields in lines))
-    own = own_recording(content, names) if names else ""
+    own = own_audio(content, names) if names else ""
     words = [_word(fields, f"line {number}") for number, fields in lines if fields[0] == own]
     labels = sorted({word.speaker for word in words if word.fault is None})
     if len(labels) > 1 or labels in (["channel 2"], ["channel B"]):

@@ -64,7 +64,7 @@ def _parse(content: Content) -> Transcript:
             speaker = inside(word, "speaker")
             voices.append(Voice(number, None if speaker is None else str(speaker)))
     if not words and text.strip():
-        raise untimed(content, "has text, and no word of it has a time")
+        raise untimed(content, "has text, but no word of it has a time")
     labelled, channels = label_voices(words, voices, declared=_declared(content))
     return Transcript(labelled, NAME, content.path, channels=channels)
 

@@ -75,7 +75,7 @@ def _parse(content: Content) -> Transcript:
             words.append(_word(word, f"{result.where}.words[{index}]"))
             voices.append(Voice(result.channel, _speaker(word)))
     if not any(word.fault is None for word in words) and any(result.text.strip() for result in results):
-        raise untimed(content, "has text, and no word of it has a time")
+        raise untimed(content, "has text, but no word of it has a time")
     labelled, channels = label_voices(words, voices, first_channel=1)
     return Transcript(labelled, NAME, content.path, channels=channels)
 

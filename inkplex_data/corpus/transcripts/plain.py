@@ -53,7 +53,7 @@ def lines(content: Content) -> list[Segment]:
 
 
 def _parse(content: Content) -> Transcript:
-    raise untimed(content, f"has {len(lines(content))} lines of plain text, and no word of them has a time")
+    raise untimed(content, f"has {len(lines(content))} lines of plain text, but no word of them has a time")
 
 
 FORMAT = TranscriptFormat(NAME, "plain text", (SUFFIX,), _detect, _parse, priority=-100, segments=lines)

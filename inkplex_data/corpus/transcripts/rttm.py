@@ -10,7 +10,7 @@ from inkplex_data.corpus.transcripts.transcript import (
     Segment,
     Transcript,
     TranscriptFormat,
-    own_recording,
+    own_audio,
     span,
     unreadable,
 )
@@ -42,7 +42,7 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
     `recording` defaults to the one that the file holds, or the one named like the file.
     Raises CallRefused (words-unreadable) for a line that is none, and where it is not clear which recording.
     """
-    recording = own_recording(content, recordings(content)) if recording is None else recording
+    recording = own_audio(content, recordings(content)) if recording is None else recording
     found = []
     for number, fields in content.fields:
         if fields[0] != "SPEAKER":
@@ -58,7 +58,7 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
 
 
 def _parse(content: Content) -> Transcript:
-    raise refusal("words-speakers-only", "says who speaks when, and has no words", content.path)
+    raise refusal("words-speakers-only", "says who speaks when, but has no words", content.path)
 
 
 FORMAT = TranscriptFormat(NAME, "RTTM", (), _detect, _parse, segments=turns)

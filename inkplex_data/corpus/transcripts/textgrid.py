@@ -123,7 +123,7 @@ def _chosen(tiers: list[_Tier]) -> list[tuple[str, _Tier]]:
 def _parse(content: Content) -> Transcript:
     chosen = _chosen(_tiers(content))
     if any(not tier.is_of_words for _, tier in chosen if tier.spoken):
-        raise untimed(content, "has tiers of utterances, and no tier of words")
+        raise untimed(content, "has tiers of utterances, but no tier of words")
     words = [
         RawWord(text, start, end, name or SPEAKER_MAIN, None, f"tier {tier.name!r}, interval {number}")
         for name, tier in chosen

@@ -105,7 +105,7 @@ class Transcript:
     `method` goes into the words table: how the times were made, where the file says so, else its format.
     `channels` are the speaker labels that stand for audio channels, by channel index, in formats that
     have such; `agent` is the label that the file itself calls the agent. `clock_offsets_us` says by how
-    much each label's own recording began after the clock that the words are on, where that is known;
+    much each label's own audio began after the clock that the words are on, where that is known;
     the words have been put on the common clock. `notes` are (code, message) pairs about the whole file,
     for the call's problem log.
     """
@@ -188,12 +188,12 @@ def objects(value: object, *path: str | int) -> Iterator[dict[str, Any]]:
     return (part for part in entries(value, *path) if isinstance(part, dict))
 
 
-def own_recording(content: Content, names: list[str]) -> str:
-    """The one recording in a file of NIST's formats, or the one named like it. Raises CallRefused (words-unreadable)."""
+def own_audio(content: Content, names: list[str]) -> str:
+    """The one audio file of a file in NIST's formats, or the one named like it. Raises CallRefused (words-unreadable)."""
     own = names if len(names) == 1 else [name for name in names if PurePath(name).stem == content.path.stem]
     if len(own) != 1:
         shown = ", ".join(names[:5])
-        raise unreadable(content, f"holds {len(names)} recordings, none named like it: {shown}")
+        raise unreadable(content, f"holds {len(names)} audio files, none with its name: {shown}")
     return own[0]
 
 

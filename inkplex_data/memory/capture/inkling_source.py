@@ -14,8 +14,8 @@ from inkplex_data.libraries import require
 
 WHERE: Final = "memory.capture.model"
 WAYS_ON: Final = (
-    "name a local folder with config.json and .safetensors weights of Inkling, or try the pipeline with the "
-    "small untrained model: small:0"
+    "Name a local folder with config.json and Inkling's .safetensors weights, or try the pipeline with the "
+    "small untrained model, `small:0`."
 )
 BLOCKS: Final = 42
 """Rows 28 and 34 are outputs of blocks, row 42 is the final norm's, which follows the last of 42 blocks."""

@@ -72,7 +72,7 @@ def noise_files(folder: str) -> tuple[str, ...]:
         raise ConfigError(
             "the folder holds no audio file" if root.is_dir() else "there is no such folder",
             where=f"augment.noise.folder: {folder}",
-            next_step="name a folder of noise recordings, or null for coloured noise",
+            next_step="Name a folder of noise files, or null for coloured noise.",
         )
     return tuple(found)
 

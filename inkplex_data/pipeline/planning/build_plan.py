@@ -15,17 +15,15 @@ from inkplex_data.pipeline.calls.build_call import CallJob, MemoryRef
 from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import Scan, ScanJob
 from inkplex_data.pipeline.outcome import Refusals
-from inkplex_data.pipeline.planning.sharding import (
+from inkplex_data.pipeline.planning.prefix_voices import (
     PrefixPlan,
-    Sized,
     VoiceCandidate,
     VoiceSample,
-    audio_in_two_families,
-    call_bytes,
-    plan_shards,
     prefix_id,
     voice_samples,
 )
+from inkplex_data.pipeline.planning.same_audio import audio_in_two_families
+from inkplex_data.pipeline.planning.sharding import Sized, call_bytes, plan_shards
 from inkplex_data.pipeline.prefixes import PrefixJob
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
 from inkplex_data.pipeline.stage import Build

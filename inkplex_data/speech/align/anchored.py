@@ -1,4 +1,4 @@
-"""A known text without any times over a whole recording: Whisper's words are anchors, the aligner does the rest.
+"""A known text without any times over a whole channel: Whisper's words are anchors, the aligner does the rest.
 
 Where the text and what Whisper heard agree, its word is put there; what lies between two such places is given
 their stretch, and each window is then aligned by its sound. So a call of any length is done in short windows, and
@@ -24,7 +24,7 @@ from inkplex_data.speech.align.vad import speech_intervals
 from inkplex_data.speech.spoken_form import spoken
 
 LEAST_AGREEING: Final = 0.3
-"""Of a text that a recording says, `tiny.en` hears more than this even over a telephone; of another call's, less."""
+"""Of a text that is spoken, `tiny.en` hears more than this even over a telephone; of another call's, less."""
 ANCHOR_LETTERS: Final = 5
 """A word that agrees without its neighbours is an anchor only if it has as many letters, for "the" is everywhere, or
 if as many words lie between it and the next agreement in the text as were heard there."""
@@ -115,7 +115,7 @@ def _timed(
     kept = [number for number, (_, place) in enumerate(own) if spans[number] is not None or place.anchor]
     lost.update(own[number][0] for number in range(len(own)) if number not in set(kept))
     methods = ["whisper" if spans[number] is None else f"forced+{aligner.retime}" for number in kept]
-    return aligner.on_recording(
+    return aligner.on_call(
         [guesses[number] for number in kept],
         [spans[number] for number in kept],
         methods,

@@ -36,12 +36,14 @@ def read_variables(path: Path) -> dict[str, npt.NDArray[Any]]:
         _number(file, "I", path)
         count = _number(file, "I", path)
         if count > MAX_VARIABLES:
-            raise CheckpointError(f"claims {count} variables", where=str(path))
+            raise CheckpointError(f"claims to hold {count} variables", where=str(path))
         variables = dict(_variable(file, size, path) for _ in range(count))
         for _ in range(min(_number(file, "I", path), MAX_VARIABLES)):
             alias, target = _name(file, path), _name(file, path)
             if target not in variables:
-                raise CheckpointError(f"alias {alias!r} of {target!r}, which it lacks", where=str(path))
+                raise CheckpointError(
+                    f"alias {alias!r} stands for {target!r}, which is missing", where=str(path)
+                )
             variables[alias] = variables[target]
     return variables
 
@@ -67,7 +69,7 @@ def _variable(file: BinaryIO, size: int, path: Path) -> tuple[str, npt.NDArray[A
 def _number(file: BinaryIO, kind: str, path: Path) -> int:
     data = file.read(struct.calcsize("<" + kind))
     if len(data) != struct.calcsize("<" + kind):
-        raise CheckpointError("ends too early", where=str(path))
+        raise CheckpointError("the file ends too early", where=str(path))
     return int(struct.unpack("<" + kind, data)[0])
 
 

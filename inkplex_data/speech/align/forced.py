@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 BEAM: Final = 1e-100
 WORD_BEAM: Final = 1e-80
-"""Wide enough that hesitant speech is not pruned away: the decoder's own 1e-48 lost a 25 s recording as a whole."""
+"""Wide enough that hesitant speech is not pruned away: the decoder's own 1e-48 lost 25 s of speech as a whole."""
 FRAME_US: Final = 10_000
 
 
@@ -116,7 +116,7 @@ class CtcAligner:
         except Exception as error:
             raise CheckpointError(
                 f"the CTC model {spec!r} cannot be loaded: {type(error).__name__}: {' '.join(str(error).split())[:300]}",
-                next_step="name a local folder, or use `pocketsphinx`, which needs no download",
+                next_step="Name a local folder, or use `pocketsphinx`, which needs no download.",
             ) from error
         self._device = device
 

@@ -252,7 +252,7 @@ def _stretches(
 def _whole(
     parts: Sequence[Sided], samples: Samples, aligner: SpeechAligner, log: ProblemLog
 ) -> list[TimedWord]:
-    """Text without times, somewhere in the recording and in order."""
+    """Text without times, somewhere in the call and in order."""
     words = [(word, part) for part in parts for word in part.segment.text.split()]
     if not words:
         return []

@@ -22,7 +22,7 @@ GAP_US: Final = 400_000
 
 @dataclass(frozen=True)
 class Window:
-    """Some stretches of a recording, packed. `source` and `packed` are int64 [k, 2] µs, equal in lengths."""
+    """Some stretches of a channel, packed. `source` and `packed` are int64 [k, 2] µs, equal in lengths."""
 
     source: Intervals
     packed: Intervals
@@ -48,7 +48,7 @@ class Window:
         return int(shared.argmax())
 
     def to_source(self, start_us: int, end_us: int, stretch: int) -> tuple[int, int]:
-        """[start, end) of the window on the recording's clock, clipped to the stretch."""
+        """[start, end) of the window on the call's clock, clipped to the stretch."""
         low, high = (int(edge) for edge in self.packed[stretch])
         offset = int(self.source[stretch, 0]) - low
         return min(max(start_us, low), high) + offset, min(max(end_us, low), high) + offset

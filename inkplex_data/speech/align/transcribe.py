@@ -70,7 +70,7 @@ class SpeechAligner:
         if language not in ENGLISH and (faults := [part for part in (model, retime) if part in ENGLISH_ONLY]):
             raise ConfigError(
                 f"{' and '.join(faults)} know{'s' * (len(faults) == 1)} English only, and the language is {language!r}",
-                next_step="name a multilingual Whisper, and a CTC model of the language as the aligner, or none",
+                next_step="Name a multilingual Whisper, and as the aligner a CTC model for the language, or none.",
             )
         self.model, self.retime, self.language, self.device = model, retime, language, device
         self._whisper: Any = None
@@ -86,7 +86,7 @@ class SpeechAligner:
             heard = self.hear(cut, removed)
             spans = self.spans(cut, heard, window.end_us)
             methods = ["whisper" if span is None else f"whisper+{self.retime}" for span in spans]
-            words += self.on_recording(heard, spans, methods, [speaker] * len(heard), window)
+            words += self.on_call(heard, spans, methods, [speaker] * len(heard), window)
         kept = [word for word in sorted(words, key=lambda word: word.start_us) if in_speech(word, speech)]
         removed += [("outside speech", word.text) for word in words if not in_speech(word, speech)]
         return Aligned(kept, speech, removed)
@@ -134,7 +134,7 @@ class SpeechAligner:
         """Where the words of a window [0, end) are by their sound; None for those that it does not fit."""
         return self._align_parts(cut, heard, 0, end_us) if heard else []
 
-    def on_recording(
+    def on_call(
         self,
         heard: list[Heard],
         spans: list[Span | None],
@@ -142,7 +142,7 @@ class SpeechAligner:
         speakers: list[str],
         window: Window,
     ) -> list[TimedWord]:
-        """Words of a window on the recording's clock, long enough and disjoint; one without a span keeps its times."""
+        """Words of a window on the call's clock, long enough and disjoint; one without a span keeps its times."""
         known = [
             span if span is not None else (word.start_us, word.end_us)
             for span, word in zip(spans, heard, strict=True)

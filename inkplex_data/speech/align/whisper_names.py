@@ -53,7 +53,7 @@ def shape_of(variables: Arrays) -> WhisperShape:
             n_text_layer=_layers(variables, "decoder"),
         )
     except KeyError as error:
-        raise CheckpointError(f"no Whisper model: it lacks {error.args[0]!r}") from error
+        raise CheckpointError(f"not a Whisper model: {error.args[0]!r} is missing") from error
 
 
 def state_dict_of(variables: Arrays) -> dict[str, npt.NDArray[np.float16]]:
@@ -68,7 +68,7 @@ def state_dict_of(variables: Arrays) -> dict[str, npt.NDArray[np.float16]]:
         try:
             array = variables[name]
         except KeyError:
-            raise CheckpointError(f"no Whisper model: it lacks {name!r}") from None
+            raise CheckpointError(f"not a Whisper model: {name!r} is missing") from None
         if array.dtype.kind != "f":
             raise CheckpointError(f"{name!r} is quantised ({array.dtype}); use float16 or float32 weights")
         return np.ascontiguousarray(array, np.float16)
@@ -89,7 +89,7 @@ def state_dict_of(variables: Arrays) -> dict[str, npt.NDArray[np.float16]]:
                 if name != "key":
                     out[f"{ours}.{name}.bias"] = np.ascontiguousarray(bias[cut])
                 elif np.any(bias[cut]):
-                    raise CheckpointError(f"{theirs}/{place}: a key has a bias, which Whisper has not")
+                    raise CheckpointError(f"{theirs}/{place}: a key has a bias, which no Whisper model has")
 
     for name in ("conv1", "conv2"):
         linear(f"encoder.{name}", f"encoder/{name}")

@@ -43,7 +43,7 @@ def load_whisper(spec: str = PACKAGED, *, device: str = "cpu") -> Any:
     except Exception as error:
         raise CheckpointError(
             f"the Whisper model {spec!r} cannot be loaded: {type(error).__name__}: {' '.join(str(error).split())[:300]}",
-            next_step=f"name a local file or folder, or use {PACKAGED!r}, which needs no download",
+            next_step=f"Name a local file or folder, or use {PACKAGED!r}, which needs no download.",
         ) from error
 
 

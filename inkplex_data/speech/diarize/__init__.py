@@ -1,1 +1,1 @@
-"""Who speaks when in a one-channel recording, and two streams made from it."""
+"""Who speaks when on one channel, and two streams made from it."""

@@ -15,7 +15,7 @@ from inkplex_data.libraries import require
 from inkplex_data.speech.align.vad import speech_probability
 from inkplex_data.speech.diarize.cluster import best_path, speaker_centres
 from inkplex_data.speech.diarize.embedding import voice_embeddings
-from inkplex_data.speech.diarize.rttm import SpeakerTurn
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn
 
 Samples = npt.NDArray[np.float32]
 RATE_HZ: Final = 16_000
@@ -130,7 +130,7 @@ class PyannoteDiarizer:
 def _unavailable(spec: str, why: str) -> CheckpointError:
     return CheckpointError(
         f"the pyannote pipeline {spec!r} cannot be loaded: {why}",
-        next_step="name a local folder of the pipeline, or use `offline`, which needs no download",
+        next_step="Name a local folder of the pipeline, or use `offline`, which needs no download.",
     )
 
 

@@ -1,4 +1,4 @@
-"""A one-channel recording to a stereo file, its turns and a sidecar that says how they were made."""
+"""One channel to a stereo file, its turns and a sidecar that says how they were made."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from inkplex_data.atomic import replacing
 from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.call_scan import SIDES
 from inkplex_data.audio.files.write_audio import write_wav
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.speech.diarize.diarizer import RATE_HZ, Diarizer
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, read_rttm, write_rttm
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, read_rttm, write_rttm
 from inkplex_data.speech.diarize.streams import Inactive, TwoStreams, main_speaker, two_streams
 
 
@@ -46,9 +47,9 @@ def divide(
     inactive: Inactive = "zero",
     seed: int = 0,
 ) -> Divided:
-    """Write `out`.wav (left agent, right caller; float, at the recording's own rate), `out`.rttm, `out`.sidecar.json.
+    """Write `out`.wav (left agent, right caller; float, at the file's own rate), `out`.rttm, `out`.sidecar.json.
 
-    The turns come from `rttm` where given (the recording named like the audio file, and with `only_named` no other),
+    The turns come from `rttm` where given (those of the audio file's name, and with `only_named` no others),
     else from `diarizer`. Overlap carries no audio loss, since one stream
     then holds both voices and the other neither. The number of samples stays as it is.
     Raises CallRefused: what decoding raises, and speakers-not-found.
@@ -78,8 +79,8 @@ def divide(
     document = sidecar_document(call_id, audio, len(samples), rate_hz, settings)
     document["masks"] = {
         "excluded": [
-            {"start_s": start, "end_s": end, "modality": role, "reason": "uncertain"}
-            for role in ("agent", "caller")
+            {"start_s": start, "end_s": end, "modality": side, "reason": "uncertain"}
+            for side in SIDES
             for start, end in settings["overlap_s"]
         ]
     }

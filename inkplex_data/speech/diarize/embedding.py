@@ -23,7 +23,7 @@ WINDOW_SAMPLES: Final = 400
 BANDS: Final = 40
 WIDTH: Final = 256
 LEVEL_DB: Final = -30.0
-"""RMS level to which a recording is brought: that of the encoder's training material."""
+"""RMS level to which the samples are brought: that of the encoder's training material."""
 _BATCH: Final = 64
 
 
@@ -32,7 +32,7 @@ def voice_embeddings(
 ) -> npt.NDArray[np.float32]:
     """Unit vectors float32 [k, 256] of windows of `window` steps of 10 ms that begin at the steps `starts` [k].
 
-    `samples`: float32 [n] at 16 kHz. A window that reaches beyond the recording is filled with silence.
+    `samples`: float32 [n] at 16 kHz. A window that reaches beyond the samples is filled with silence.
     Raises MissingLibraryError.
     """
     import torch

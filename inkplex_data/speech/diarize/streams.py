@@ -1,6 +1,6 @@
 """One channel into two streams, as Moshi's third training stage does (seeds/002, "Stage 3"). Pure.
 
-A binary mask over the waveform is 1 where the main speaker is active. The masked recording is the agent's stream,
+A binary mask over the waveform is 1 where the main speaker is active. The masked waveform is the agent's stream,
 the rest the caller's. Where both speak, the mixture goes to the agent's stream and the stretch is reported.
 """
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import US_PER_S
 from inkplex_data.problems import refusal
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, common, intervals, speakers
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, common, intervals, speakers
 
 Samples = npt.NDArray[np.floating[Any]]
 Inactive = Literal["zero", "room"]
@@ -26,7 +26,7 @@ ROOM_PART_S: Final = 0.5
 
 @dataclass(frozen=True)
 class TwoStreams:
-    """Agent and caller [n] each, as long as the recording, in its dtype. `overlap`: where both speak, int64 [k, 2] µs."""
+    """Agent and caller [n] each, as long as the waveform, in its dtype. `overlap`: where both speak, int64 [k, 2] µs."""
 
     agent: Samples
     caller: Samples
@@ -65,7 +65,7 @@ def two_streams(
     inactive: Inactive = "zero",
     seed: int = 0,
 ) -> TwoStreams:
-    """Divide float [n]. With `zero` the streams add up to `samples` exactly; `room` puts the recording's own
+    """Divide float [n]. With `zero` the streams add up to `samples` exactly; `room` puts the waveform's own
     quietest stretch, repeated, where a stream is not active.
     """
     active = activity(intervals(turns, of=main), len(samples), rate_hz)

@@ -18,8 +18,9 @@ from typing import Any
 from inkplex_data.atomic import write_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import Loader, make_loader
-from inkplex_data.loader.make import PREFETCH_BYTES
-from inkplex_data.loader.state import reopen
+from inkplex_data.loader.options import PREFETCH_BYTES
+from inkplex_data.loader.saved_position import reopen
+from inkplex_data.plural import counted
 from inkplex_data.store.reader import Store, open_store
 from inkplex_data.trainer.evaluate.scoring import scorable
 from inkplex_data.trainer.memory.connector import ConnectedLM
@@ -114,7 +115,7 @@ class _Run:
         found = self.folder.load_latest()
         if found is not None and not options.resume:
             raise UsageError(
-                f"it holds a run that has made {found[0]} updates",
+                f"it holds a run that has made {counted(found[0], 'update')}",
                 where=str(run),
                 next_step="Give --resume to go on with it, or another folder.",
             )
@@ -317,6 +318,6 @@ class _Run:
                 f"the audio codes come from the untrained codec {identity.codec_id}: voice losses mean nothing"
             )
         if self.left_out:
-            say(f"{self.left_out} calls have no memory and are left out")
+            say(f"left out: {counted(self.left_out, 'call')} without memory")
         if self.done:
             say(f"going on after update {self.done}")

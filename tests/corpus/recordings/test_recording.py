@@ -81,7 +81,7 @@ def test_columns(tmp_path: Path) -> None:
     ("header", "words"),
     [
         ("", "is empty"),
-        (call(TOKEN), "is no header"),
+        (call(TOKEN), "is not a header"),
         (
             {**HEADER, "schema": "inkplex/recording@2"},
             "must be 'inkplex/recording@1' (got 'inkplex/recording@2')",
@@ -92,7 +92,7 @@ def test_columns(tmp_path: Path) -> None:
         (HEADER | {"branch_of": {"recording": "x"}}, "/branch_of/at is missing"),
         (HEADER | {"times": "guessed"}, "/times"),
         ("{", "is not JSON"),
-        ("[1]", "is no header"),
+        ("[1]", "is not a header"),
     ],
 )
 def test_a_missing_or_wrong_header(tmp_path: Path, header: Any, words: str) -> None:
@@ -122,13 +122,13 @@ BAD_CALLS: list[tuple[Any, str, str]] = [
         for text in ("YQ=", "Y", "@@@@", "YQ==YQ==", "Y Q==", "YQ==\n", "é===", 5, True)
     ),
     (TWO_TIMES, "recording-time", "gives the key 'at' twice (got 1 and 2)"),
-    (call(TOKEN | {"at": [1, 2]}), "recording-time", "not several times (got [1, 2])"),
+    (call(TOKEN | {"at": [1, 2]}), "recording-time", "not several (got [1, 2])"),
     (call(TOKEN | {"at": None}), "recording-time", "/tokens/0/at is missing"),
     (call(TOKEN | {"at": "1"}), "recording-time", "(got '1')"),
     (call(TOKEN | {"at": True}), "recording-time", "(got True)"),
     (call(TOKEN | {"at": 1e18}), "recording-time", "(got 1e+18)"),
     (call(TOKEN | {"ready_at": "x"}), "recording-time", "/tokens/0/ready_at"),
-    (call(TOKEN | {"time": 3}), "recording-token", "/tokens/0/time is no field"),
+    (call(TOKEN | {"time": 3}), "recording-token", "/tokens/0/time is not a known field"),
     (call(TOKEN | {"id": -1}), "recording-token", "/tokens/0/id"),
     (call(TOKEN | {"id": True}), "recording-token", "/tokens/0/id"),
     (call(TOKEN | {"id": 2**31}), "recording-token", "/tokens/0/id"),
@@ -144,7 +144,7 @@ BAD_CALLS: list[tuple[Any, str, str]] = [
     (call(cached=3), "recording-line", "/cached"),
     (call(cached={"call": 0}), "recording-line", "/cached/tokens is missing"),
     (call(cached={"call": 0, "tokens": -1}), "recording-line", "/cached/tokens"),
-    (call(extra=1), "recording-line", "/extra is no field"),
+    (call(extra=1), "recording-line", "/extra is not a known field"),
     (call(states=""), "recording-line", "/states"),
     (call(states="none.safetensors"), "recording-states", "/states does not exist"),
     (call(states="../up.safetensors"), "path-outside-corpus", "/states lies outside"),
@@ -152,7 +152,7 @@ BAD_CALLS: list[tuple[Any, str, str]] = [
     ('{"call": 0, "tokens": [], "tokens": []}', "recording-line", "twice"),
     ('{"call": 0, "tokens": [}', "recording-line", "is not JSON"),
     ('{"call": 0, "tokens": [{"at": NaN}]}', "recording-line", "NaN"),
-    ({"call": 1, "tokens": []}, "recording-call-twice", "/call was described on line 2 already"),
+    ({"call": 1, "tokens": []}, "recording-call-twice", "/call is already described on line 2"),
 ]
 
 

@@ -88,7 +88,7 @@ def test_what_is_no_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no tokenizer 'nowhere'"):
         load_vocabulary("nowhere")
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ConfigError, match=r"is no tokenizer\.json"):
+    with pytest.raises(ConfigError, match=r"cannot be read as a tokenizer\.json"):
         load_vocabulary(str(tmp_path))
     assert load_vocabulary("bytes").encode("é") == [(0xC3, b"\xc3"), (0xA9, b"\xa9")]
     assert load_vocabulary(None).identity == "inkling-o200k"

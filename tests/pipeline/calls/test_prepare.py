@@ -28,7 +28,7 @@ from inkplex_data.pipeline.calls.prepare import CallInput, Prepared, prepare_cal
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, write_rttm
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, write_rttm
 from tests.conftest import ROOT
 from tests.pipeline.conftest import write_call
 

@@ -18,7 +18,7 @@ from inkplex_data.errors import CheckpointError
 from inkplex_data.speech.diarize.cluster import best_path, speaker_centres
 from inkplex_data.speech.diarize.diarizer import OfflineDiarizer, load_diarizer
 from inkplex_data.speech.diarize.divide import divide
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, write_rttm
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, write_rttm
 from tests.conftest import ROOT
 
 torch.set_num_threads(1)

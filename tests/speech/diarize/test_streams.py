@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inkplex_data.errors import CallRefused
-from inkplex_data.speech.diarize.rttm import SpeakerTurn, common, intervals, read_rttm, write_rttm
+from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, common, intervals, read_rttm, write_rttm
 from inkplex_data.speech.diarize.streams import main_speaker, two_streams
 
 turn_lists = st.lists(

@@ -14,7 +14,8 @@ from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.jsontext import read_bounded
 from inkplex_data.corpus.transcripts import Content
 from inkplex_data.corpus.transcripts.rttm import recordings, turns
-from inkplex_data.errors import CallRefused, CorpusError
+from inkplex_data.errors import CorpusError
+from inkplex_data.problems import refusal
 
 
 @dataclass(frozen=True, order=True)
@@ -26,26 +27,23 @@ class SpeakerTurn:
     speaker: str
 
 
-def read_rttm(path: Path, recording: str | None = None, *, only: bool = False) -> list[SpeakerTurn]:
-    """Turns of one recording in a file, sorted; empty ones are left out.
+def read_rttm(path: Path, audio: str | None = None, *, only: bool = False) -> list[SpeakerTurn]:
+    """Turns of one audio file in an RTTM file, sorted; empty ones are left out.
 
-    That is the one called `recording` (an audio file's name, its ending left out on both sides); without one, and
-    unless `only` that one will do, the one that the file holds or that is named like it.
-    Raises CallRefused (words-unreadable) where there is no such recording, or the file is no RTTM.
+    That is the one called `audio` (its ending left out on both sides); without one, and unless `only` that one
+    will do, the one that the file holds or that is named like it.
+    Raises CallRefused (words-unreadable) where it has no such turns, or is not RTTM.
     """
     try:
         content = Content(path, read_bounded(path))
     except (OSError, CorpusError) as error:
-        raise CallRefused("words-unreadable", str(error), where=str(path)) from error
+        raise refusal("words-unreadable", str(error), path) from error
     known = recordings(content)
-    wanted = "_".join((recording or "").split())
+    wanted = "_".join((audio or "").split())
     own = [name for name in known if wanted in (name, PurePath(name).stem)] if wanted else []
     if not own and only:
-        raise CallRefused(
-            "words-unreadable",
-            f"has no speaker turns of {wanted!r}, but of {', '.join(known[:5]) or 'nothing'}",
-            where=str(path),
-        )
+        what = f"has no speaker turns of {wanted!r}, but of {', '.join(known[:5]) or 'nothing'}"
+        raise refusal("words-unreadable", what, path)
     found = [
         SpeakerTurn(max(seconds_to_us(part.start_s), 0), seconds_to_us(part.end_s), part.speaker)
         for part in turns(content, own[0] if own else None)
@@ -53,9 +51,9 @@ def read_rttm(path: Path, recording: str | None = None, *, only: bool = False) -
     return sorted(turn for turn in found if turn.end_us > turn.start_us)
 
 
-def rttm_text(turns: Iterable[SpeakerTurn], recording: str) -> str:
+def rttm_text(turns: Iterable[SpeakerTurn], audio: str) -> str:
     """The lines of an RTTM file. A name's white space, which the format cannot hold, becomes `_`."""
-    name = "_".join(recording.split()) or "recording"
+    name = "_".join(audio.split()) or "recording"
     return "".join(
         f"SPEAKER {name} 1 {turn.start_us / 1e6:.6f} {(turn.end_us - turn.start_us) / 1e6:.6f} "
         f"<NA> <NA> {'_'.join(turn.speaker.split())} <NA> <NA>\n"
@@ -63,11 +61,11 @@ def rttm_text(turns: Iterable[SpeakerTurn], recording: str) -> str:
     )
 
 
-def write_rttm(path: Path, turns: Iterable[SpeakerTurn], recording: str) -> None:
+def write_rttm(path: Path, turns: Iterable[SpeakerTurn], audio: str) -> None:
     """Write an RTTM file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
-        file.write(rttm_text(turns, recording).encode())
+        file.write(rttm_text(turns, audio).encode())
 
 
 def speakers(turns: Sequence[SpeakerTurn]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store.files import LocalFiles
-from inkplex_data.store.tables import TableReader, TableWriter, groups_of, row_table
+from inkplex_data.store.parquet import TableReader, TableWriter, groups_of, row_table
 from tests.store.made import table, token_table
 
 SCHEMA = {"n": pl.Int64(), "s": pl.String()}

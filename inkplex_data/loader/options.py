@@ -11,7 +11,7 @@ from inkplex_data.grid import PLAN_LIMIT
 from inkplex_data.libraries import require
 from inkplex_data.loader.loader import Loader, Order
 from inkplex_data.loader.samples import Memory
-from inkplex_data.loader.state import check_shards
+from inkplex_data.loader.saved_position import check_shards
 from inkplex_data.loader.windows import CONTEXT_FRAMES, Cut, Cutter
 from inkplex_data.store.reader import Store, open_store
 
@@ -51,7 +51,7 @@ def make_loader(
     rank, world_size: this process among those that train together.
     workers: threads that read ahead; 0 reads when asked. prefetch_bytes: how much they may have ahead.
     device: where tensors go; on a GPU one batch is copied ahead, on a stream of its own. The CPU by default.
-    mix: weight of each store, the share of samples that come from it; see `order.Mixture`.
+    mix: weight of each store, the share of samples that come from it; see `sample_order.Mixture`.
     window_frames, cut, context_frames: see `windows.Cutter`; 3,000 less the prefix by default.
     memory: the call's `own`, its partner's (`wrong`, for evaluation), or `none`.
     call_ids: only these calls. group: samples that all ranks take together, such as those of one update
