@@ -76,9 +76,7 @@ def _part(number: int, split: str, partner: str | None, tokens: pl.DataFrame) ->
         WORDS,
         2,
         word_ix=[0, 1],
-        streams={
-            "text": ["Which?", RESULTS[result_of(number)]],
-        },
+        text=["Which?", RESULTS[result_of(number)]],
         start_us=[400_000, RESPONSE * 80_000],
         end_us=[800_000, RESPONSE * 80_000 + 160_000],
         speaker=["SPEAKER_CALLER", "SPEAKER_MAIN"],
