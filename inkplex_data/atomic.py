@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +26,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def write_json(path: Path, value: Any) -> None:
-    """A JSON document for people to read, in place of `path`."""
+def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
+    """A JSON document in place of `path`; with `indent` for people to read, and with a final newline."""
     with replacing(path) as file:
-        file.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+        text = json.dumps(value, indent=indent, ensure_ascii=False) + "\n" * (indent is not None)
+        file.write(text.encode())
+
+
+def write_json_lines(path: Path, values: Iterable[Any]) -> None:
+    """A JSON document a line, in place of `path`."""
+    with replacing(path) as file:
+        file.writelines((json.dumps(value, ensure_ascii=False) + "\n").encode() for value in values)

@@ -118,5 +118,5 @@ def write_evaluation(
     body = {"schema": SCHEMA, **about, "summary": found.summary.to_dicts(), "twins": found.twin_summary}
     if generations is not None:
         body["generations"] = summarise_generations(generations)
-    write_json(out / "evaluation.json", body)
+    write_json(out / "evaluation.json", body, indent=1)
     return body

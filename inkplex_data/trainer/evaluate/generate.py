@@ -41,7 +41,7 @@ from inkplex_data.trainer.evaluate.scores import aligned
 from inkplex_data.trainer.run.run_files import TrainedModel
 
 if TYPE_CHECKING:
-    from inkplex_data.speech.codec import MimiCodec
+    from inkplex_data.speech.codec_mimi import MimiCodec
 
 NAMES = {"none": "baseline", "own": "trained", "wrong": "wrong-memory"}
 """File names by memory: without memory the readers are silent, which is the native model."""

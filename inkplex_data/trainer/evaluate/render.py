@@ -23,7 +23,7 @@ from inkplex_data.trainer.evaluate.replay import Replayed, ReplayOptions
 from inkplex_data.trainer.evaluate.said_words import SpokenWord, spoken_words
 
 if TYPE_CHECKING:
-    from inkplex_data.speech.codec import MimiCodec
+    from inkplex_data.speech.codec_mimi import MimiCodec
     from inkplex_data.store.reader import Store
 
 SCHEMA = "inkplex/generation@1"
@@ -120,7 +120,7 @@ def write_generation(
         written.append(folder / f"{name}.wav")
         write_wav(written[-1], np.clip(audio, -1, 1), SAMPLE_RATE_HZ)
     written.append(folder / f"{name}.json")
-    write_json(written[-1], document)
+    write_json(written[-1], document, indent=1)
     return written
 
 

@@ -243,7 +243,7 @@ class _Run:
         if selected is not None:
             path = self.folder.path(selected.update)
             body = {**vars(selected), "checkpoint": str(path.relative_to(self.run))}
-        write_json(self.run / SELECTED_FILE, body)
+        write_json(self.run / SELECTED_FILE, body, indent=1)
 
     def _open_store(self, path: str | Path) -> Store:
         store = open_store(path)

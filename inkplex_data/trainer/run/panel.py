@@ -65,7 +65,7 @@ def choose_panel(
 def write_panel(path: Path, panel: Panel) -> None:
     """Write a panel; `path` is replaced whole."""
     body = {"schema": SCHEMA, **vars(panel), "calls": list(panel.calls)}
-    write_json(path, body)
+    write_json(path, body, indent=1)
 
 
 def read_panel(path: Path) -> Panel:
