@@ -13,7 +13,7 @@ from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.errors import ConfigError
 
 TELEPHONE_HZ: Final = (3_000, 5_000)
-"""Telephony ends at 3.4 to 4 kHz. Recordings at 16 kHz reach 8, and what ends lower than this is no speech."""
+"""Telephony ends at 3.4 to 4 kHz. Audio at 16 kHz reaches 8, and what ends lower than this is no speech."""
 WINDOW_SAMPLES: Final = 2_048
 WINDOWS_PER_S: Final = 10
 BAND_HZ: Final = 250

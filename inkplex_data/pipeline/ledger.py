@@ -69,9 +69,6 @@ class Ledger:
             shutil.rmtree(working, ignore_errors=True)
             raise
 
-    def forget(self, kind: str, key: str) -> None:
-        shutil.rmtree(self.folder(kind, key), ignore_errors=True)
-
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -87,7 +84,7 @@ class Ledger:
             raise StoreError(
                 "another build is writing this store",
                 where=str(self.root.parent),
-                next_step="Wait for it, or stop it; a rerun goes on from there.",
+                next_step="Wait for it, or stop it; the same command then continues from there.",
             ) from error
         try:
             yield

@@ -159,7 +159,7 @@ class Call(OnFrames):
 
     def wrong_memory(self) -> Call:
         """This call with the memory of its partner, `wrong_memory_of`: the partner's tokens, states and
-        start on the session clock, versions built anew for this call's frames. With `with_prefix` it is a
+        start on the session clock, versions built for this call's frames. With `with_prefix` it is a
         composed example like any other, whose prefix frames read the partner's memory at that start.
 
         Raises UsageError if the call has no partner or the partner no recording.

@@ -89,7 +89,7 @@ def read_shard(files: Files, kind: ShardKind, shard: int) -> ShardInfo | None:
             take(entry, "size_bytes", int, where=where), take(entry, "sha256", str, where=where)
         )
         if digest.size_bytes < 0 or not _SHA256.fullmatch(digest.sha256):
-            raise StoreCorruptError(f"file {name!r} has a size or digest that is none", where=where)
+            raise StoreCorruptError(f"file {name!r} has an invalid size or digest", where=where)
         digests[name] = digest
     data = files.read(key)
     assert data is not None

@@ -203,4 +203,4 @@ def test_imported_states_win_over_a_model(tmp_path: Path) -> None:
     unit = job(write_recording(tmp_path, "task", [5], width=8), tmp_path / "store", **CAPTURE)
     found = RECORDING.perform(unit)
     assert (found.states.kind, found.states.width) == ("imported", 8)
-    assert FoundRecording.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+    assert RECORDING.do(unit).found == found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from inkplex_data.audio.activity import LevelMeter, speech_activity
 from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.audio.augment_streams import change_agent, change_caller
+from inkplex_data.audio.files.blocks import twice
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import frame_energy_db
 from inkplex_data.config.recipe import Recipe
@@ -45,7 +45,7 @@ def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | No
     if augmentation is not None:
         echoed: Iterable[Samples] = ()
         if plan.room is not None:
-            agent, echoed = itertools.tee(agent)
+            agent, echoed = twice(agent)
         caller = change_caller(
             caller,
             plan,

@@ -51,7 +51,7 @@ def divide_call(job: TwoStreamsJob, folder: Path) -> TwoStreams:
         (folder / AUDIO).with_suffix(""),
         diarizer=None if job.turns else tools.diarizer(settings.diarizer, settings.speakers),
         rttm=job.turns,
-        # A call and its exchanged twin are one recording, so `random` has to choose alike.
+        # A call and its exchanged twin hold one sound, so `random` has to choose alike.
         call_id=job.call_id.removesuffix(swap.SUFFIX) if job.swapped else job.call_id,
         main=settings.main_speaker,
         inactive=settings.inactive,

@@ -49,7 +49,7 @@ class VoiceCandidate:
 
 
 def voice_samples(candidates: Sequence[VoiceCandidate]) -> dict[str, VoiceSample]:
-    """Per call, the sample its prefix uses: the longest stretch of another recording by the same voice in the same split.
+    """Per call, the sample its prefix uses: the longest stretch of another call by the same voice in the same split.
 
     A call of another family goes before one of the own, which may tell the same story, and never one with
     the same audio. Ties fall to the smaller call id. Calls without such a partner are absent.

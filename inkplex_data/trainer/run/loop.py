@@ -117,7 +117,7 @@ class _Run:
             raise UsageError(
                 f"it holds a run that has made {counted(found[0], 'update')}",
                 where=str(run),
-                next_step="Give --resume to go on with it, or another folder.",
+                next_step="Give --resume to continue it, or another folder.",
             )
         self.done = found[0] if found is not None else 0
         self.saved: Checkpoint | None = found[1] if found is not None else None
@@ -308,7 +308,7 @@ class _Run:
         say = self.reporter.note
         trained = sum(value.numel() for value in self.model.memory.parameters())
         say(
-            f"{self.loader.samples} calls or windows a pass, {self.updates} updates, {trained:,} parameters train, "
+            f"{self.loader.samples} calls or windows per pass, {self.updates} updates, {trained:,} trainable parameters, "
             f"{self.ranks.world_size} × {self.ranks.device.type}"
         )
         if speech.untrained:
