@@ -9,24 +9,13 @@ Importing this module is light; torch and transformers load with the first codec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inkplex_data.libraries import require
-from inkplex_data.speech.codec_identity import CHUNK_FRAMES, CHUNK_SAMPLES, CodecIdentity
 from inkplex_data.speech.codec_source import find_codec, untrained_seed
 
 if TYPE_CHECKING:
-    from inkplex_data.speech.codec_mimi import MimiCodec, MimiStream
-
-__all__ = [
-    "CHUNK_FRAMES",
-    "CHUNK_SAMPLES",
-    "DEFAULT_CODEC",
-    "CodecIdentity",
-    "MimiCodec",
-    "MimiStream",
-    "load_codec",
-]
+    from inkplex_data.speech.codec_mimi import MimiCodec
 
 DEFAULT_CODEC = "kyutai/mimi"
 
@@ -62,11 +51,3 @@ def load_codec(spec: str = DEFAULT_CODEC, *, device: str = "cpu", threads: int =
         return MimiCodec(f"untrained:{seed}", state, True, device=device, threads=threads)
     files = find_codec(spec)
     return MimiCodec(files.id, read_state(files.weights), False, device=device, threads=threads)
-
-
-def __getattr__(name: str) -> Any:
-    if name in {"MimiCodec", "MimiStream"}:
-        from inkplex_data.speech import codec_mimi
-
-        return getattr(codec_mimi, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from transformers import MimiConfig, MimiModel
 
 from inkplex_data.errors import UsageError
-from inkplex_data.speech.codec import CHUNK_SAMPLES, MimiCodec
 from inkplex_data.speech.codec_decode import decode_windows
+from inkplex_data.speech.codec_identity import CHUNK_SAMPLES
+from inkplex_data.speech.codec_mimi import MimiCodec
 
 # Weights of untrained:0; equal on every machine, so stores built anywhere name the same codec.
 UNTRAINED_0 = "5aaa38aac8a5e03383bfbf013558d27f0c473f26d70527439ba2a0a72ce90fa7"
