@@ -24,6 +24,7 @@ ONE_NAME = {
 
 CIRCLES = {
     ("store.call", "store.reader"): "a call names the type of the store that it is read through",
+    ("store.lazy", "store.reader"): "and so does a table",
     ("pipeline.stage", "pipeline.stages"): "a stage travels to a worker as its name, and is looked up there",
 }
 """Imports that close a circle, for types or at run time, and why."""
