@@ -17,7 +17,8 @@ import soundfile
 import soxr
 import torch
 
-from inkplex_data.speech.codec import MimiCodec, load_codec
+from inkplex_data.speech.codec import load_codec
+from inkplex_data.speech.codec_mimi import MimiCodec
 
 CALL = Path(__file__).resolve().parents[1] / "inkplex_data" / "speech" / "data" / "fit_speech.flac"
 

@@ -1,7 +1,8 @@
-"""Files that come with the package: recipes and schemas, in a checkout or in an installed wheel."""
+"""Folders: of files that come with the package, and of files that can be made again."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -10,3 +11,10 @@ def resource_folder(name: str) -> Path:
     package = Path(__file__).resolve().parent
     packaged = package / "_data" / name
     return packaged if packaged.is_dir() else package.parent / name
+
+
+def user_cache() -> Path:
+    """Folder for files that can be made again."""
+    root = os.environ.get("INKPLEX_CACHE")
+    folder = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "inkplex-data"
+    return folder.expanduser()

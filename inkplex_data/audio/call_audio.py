@@ -20,8 +20,8 @@ from inkplex_data.audio.call_scan import (
     report_channels,
     report_length,
 )
-from inkplex_data.audio.files.audio_source import AudioSource, open_audio
-from inkplex_data.audio.files.blocks import BlockReader, rechunk
+from inkplex_data.audio.files.audio_source import BLOCK_SAMPLES, AudioSource, open_audio
+from inkplex_data.audio.files.blocks import BlockReader, rechunk, twice
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.files.headerless import RawFormat
 from inkplex_data.audio.resample import StreamResampler
@@ -47,8 +47,7 @@ class ChannelRef:
 
     def blocks(self) -> Iterator[Samples]:
         """float32 [n] at the native rate."""
-        for block in self.source.blocks():
-            yield block[self.channel_index]
+        return _picked(self.source.blocks(), self)
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,13 @@ class CallAudio:
     agent: ChannelRef
     caller: ChannelRef
 
-    def side(self, side: Side) -> ChannelRef:
-        return self.agent if side == "agent" else self.caller
-
     @property
     def is_one_file(self) -> bool:
         return self.agent.path == self.caller.path
+
+    @property
+    def _both(self) -> tuple[ChannelRef, ChannelRef]:
+        return self.agent, self.caller
 
     def scan(self, log: ProblemLog) -> AudioScan:
         """Decode each file once and report every fault of its sound (DESIGN §9) to `log`.
@@ -110,63 +110,35 @@ class CallAudio:
         """
         stats = {
             side: ChannelStats(f"{ref.path} ({side}, channel {ref.channel_index})", ref.source.sample_rate_hz)
-            for side, ref in self._sides()
+            for side, ref in zip(SIDES, self._both, strict=True)
         }
-        agent_reader = self.agent.source.blocks()
-        caller_reader = agent_reader if self.is_one_file else self.caller.source.blocks()
-        readers: dict[Side, BlockReader] = {"agent": agent_reader, "caller": caller_reader}
-        if stats["agent"].sample_rate_hz == stats["caller"].sample_rate_hz:
-            pair = self._compared(readers, stats, log)
-        else:
-            pair = self._compared_resampled(readers, stats, log)
-        for side in SIDES[: 1 if self.is_one_file else 2]:
-            report_length(self.side(side).source, readers[side], log)
+        readers = self._readers(BLOCK_SAMPLES)
+        watched = [
+            own.watch(blocks, log)
+            for own, blocks in zip(stats.values(), self._channels(readers), strict=True)
+        ]
+        rates_hz = [own.sample_rate_hz for own in stats.values()]
+        pair = PairStats(rates_hz[0])
+        if rates_hz[0] != rates_hz[1]:
+            pair = PairStats(SAMPLE_RATE_HZ)
+            resampled = map(_resampled, watched, rates_hz)
+            watched = [rechunk(pieces, CHUNK_SAMPLES) for pieces in resampled]
+        for agent, caller in zip_longest(*watched, fillvalue=np.zeros(0, np.float32)):
+            pair.update(agent, caller)
+        for ref, reader in zip(self._both, readers, strict=False):
+            report_length(ref.source, reader, log)
         report_channels(stats["agent"], stats["caller"], pair, log)
         return _summary(stats, self, pair)
 
-    def _sides(self) -> tuple[tuple[Side, ChannelRef], tuple[Side, ChannelRef]]:
-        return ("agent", self.agent), ("caller", self.caller)
+    def _readers(self, block_samples: int) -> list[BlockReader]:
+        """One decoding of each file: the agent's and the caller's, or one for both."""
+        sources = [self.agent.source] if self.is_one_file else [self.agent.source, self.caller.source]
+        return [source.blocks(block_samples) for source in sources]
 
-    def _compared(
-        self, readers: Mapping[Side, BlockReader], stats: Mapping[Side, ChannelStats], log: ProblemLog
-    ) -> PairStats:
-        """Take in both channels block by block, at their one rate."""
-        pair = PairStats(stats["agent"].sample_rate_hz)
-        blocks: Iterable[tuple[Samples | None, Samples | None]] = (
-            ((block, block) for block in readers["agent"])
-            if self.is_one_file
-            else zip_longest(readers["agent"], readers["caller"])
-        )
-        nothing = np.zeros(0, np.float32)
-        for both in blocks:
-            agent, caller = (
-                nothing if block is None else block[ref.channel_index]
-                for block, (_, ref) in zip(both, self._sides(), strict=True)
-            )
-            stats["agent"].update(agent, log)
-            stats["caller"].update(caller, log)
-            pair.update(agent, caller)
-        return pair
-
-    def _compared_resampled(
-        self, readers: Mapping[Side, BlockReader], stats: Mapping[Side, ChannelStats], log: ProblemLog
-    ) -> PairStats:
-        """Take in both channels, each at its own rate, and compare them at 24 kHz as far as both go."""
-
-        def passing(side: Side) -> Iterator[Samples]:
-            for block in readers[side]:
-                channel = block[self.side(side).channel_index]
-                stats[side].update(channel, log)
-                yield channel
-
-        pair = PairStats(SAMPLE_RATE_HZ)
-        sides = (
-            rechunk(_resampled(passing(side), stats[side].sample_rate_hz), CHUNK_SAMPLES) for side in SIDES
-        )
-        for agent, caller in zip_longest(*sides):
-            if agent is not None and caller is not None:
-                pair.update(agent, caller)
-        return pair
+    def _channels(self, readers: Sequence[BlockReader]) -> list[Iterator[Samples]]:
+        """Agent and caller, float32 [n] at their native rates. To be read in step: what one is ahead is held."""
+        blocks = twice(readers[0]) if self.is_one_file else readers
+        return [_picked(*pair) for pair in zip(blocks, self._both, strict=True)]
 
     def streams(
         self, chunk_samples: int = CHUNK_SAMPLES, *, samples: int | None = None
@@ -174,7 +146,7 @@ class CallAudio:
         """Both voices at 24 kHz in step, from one decoding of each file: (agent, caller), float32 [n] each.
 
         Chunks have `chunk_samples`, the last one may be shorter; both of a pair are equally long, in flat
-        memory. A voice whose file is shorter goes on with zeros, whose frames are `AudioScan.missing_frames`.
+        memory. A voice whose file is shorter goes on with zeros.
         `samples` is the length of each stream as `AudioScan.samples` gives it; without it, what the longer
         file holds. Audio at 24 kHz comes through bit for bit, the rest by soxr at very high quality. Looks
         for no faults: that is what `scan` does.
@@ -183,10 +155,11 @@ class CallAudio:
         """
         if chunk_samples < 1:
             raise UsageError(f"a stream cannot have chunks of {chunk_samples} samples")
-        if self.is_one_file:
-            both = rechunk(_limited(self._resampled_pairs(), samples, self.agent.path), chunk_samples)
-            return ((pair[0], pair[1]) for pair in both)
-        return _evened(*(self._chunks(side, chunk_samples, samples) for side in SIDES))
+        pieces = (
+            _limited(_resampled(blocks, ref.source.sample_rate_hz), samples, ref.path)
+            for blocks, ref in zip(self._channels(self._readers(CHUNK_SAMPLES)), self._both, strict=True)
+        )
+        return _evened(*(rechunk(voice, chunk_samples) for voice in pieces))
 
     def stream(
         self, side: Side, chunk_samples: int = CHUNK_SAMPLES, *, samples: int | None = None
@@ -197,19 +170,9 @@ class CallAudio:
         index = SIDES.index(side)
         return (pair[index] for pair in self.streams(chunk_samples, samples=samples))
 
-    def _chunks(self, side: Side, chunk_samples: int, samples: int | None) -> Iterator[Samples]:
-        ref = self.side(side)
-        pieces = _resampled(ref.blocks(), ref.source.sample_rate_hz)
-        return rechunk(_limited(pieces, samples, ref.path), chunk_samples)
 
-    def _resampled_pairs(self) -> Iterator[Samples]:
-        """Both channels of the one file at 24 kHz: float32 [2, n]."""
-        agent, caller = (StreamResampler(self.agent.source.sample_rate_hz) for _ in SIDES)
-        for block in self.agent.source.blocks(CHUNK_SAMPLES):
-            yield np.stack(
-                [agent.push(block[self.agent.channel_index]), caller.push(block[self.caller.channel_index])]
-            )
-        yield np.stack([agent.finish(), caller.finish()])
+def _picked(blocks: Iterable[Samples], ref: ChannelRef) -> Iterator[Samples]:
+    return (block[ref.channel_index] for block in blocks)
 
 
 def _resampled(blocks: Iterable[Samples], rate_hz: int) -> Iterator[Samples]:
@@ -221,18 +184,17 @@ def _resampled(blocks: Iterable[Samples], rate_hz: int) -> Iterator[Samples]:
 
 
 def _limited(pieces: Iterable[Samples], samples: int | None, path: Path) -> Iterator[Samples]:
-    """`pieces` [..., n], then zeros up to `samples`, where that is given; more is an error of the file `path`."""
-    done, shape = 0, (0,)
+    """`pieces` [n], then zeros up to `samples`, where that is given; more is an error of the file `path`."""
+    done = 0
     for piece in pieces:
-        done += piece.shape[-1]
+        done += len(piece)
         if samples is not None and done > samples:
             raise refusal("audio-changed", f"has more than the {samples:,} samples of its scan", path)
-        shape = piece.shape
         yield piece
     while samples is not None and done < samples:
         count = min(samples - done, CHUNK_SAMPLES)
         done += count
-        yield np.zeros((*shape[:-1], count), np.float32)
+        yield np.zeros(count, np.float32)
 
 
 def _evened(agent: Iterator[Samples], caller: Iterator[Samples]) -> Iterator[tuple[Samples, Samples]]:
@@ -260,7 +222,7 @@ def _summary(stats: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairSta
         peak={side: stats[side].peak for side in SIDES},
         rms_db={side: stats[side].rms_db for side in SIDES},
         correlation=pair.correlation,
-        containers={side: audio.side(side).source.container for side in SIDES},
+        containers={"agent": audio.agent.source.container, "caller": audio.caller.source.container},
         band_hz={side: stats[side].band.band_hz() for side in SIDES},
         bleed=pair.bleed(),
     )

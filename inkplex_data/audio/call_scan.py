@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,7 +39,7 @@ class AudioScan:
     """What one decoding pass found. Sample counts are at 24 kHz.
 
     `samples` is that of the longer channel; a stream of the other is padded to it with zeros that are not
-    silence but missing: see `missing_frames`. `sha256` covers the decoded samples and rates of both
+    silence but missing, the frame in which it ends included. `sha256` covers the decoded samples and rates of both
     channels, so the same call in another lossless container, or as two mono files, has the same one.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
     side's voice the other side's channel holds, None where nothing can be told from chance.
@@ -68,18 +68,6 @@ class AudioScan:
     def frames(self) -> int:
         return frames_of_samples(self.samples)
 
-    def side_samples(self, side: Side) -> int:
-        """24 kHz samples that `side` really has."""
-        return self.agent_samples if side == "agent" else self.caller_samples
-
-    def missing_frames(self, side: Side) -> range:
-        """Frames in which `side` lacks samples because its file is shorter than the other's.
-
-        They include the frame in which it ends: what is partly missing is uncertain. Empty for the longer.
-        """
-        own = self.side_samples(side)
-        return range(own // FRAME_SAMPLES, self.frames) if own < self.samples else range(0)
-
 
 class ChannelStats:
     """Running statistics of one channel."""
@@ -92,6 +80,12 @@ class ChannelStats:
         self.square_sum = 0.0
         self.band = BandMeter(sample_rate_hz)
         self._hash = hashlib.sha256()
+
+    def watch(self, blocks: Iterable[Samples], log: ProblemLog) -> Iterator[Samples]:
+        """Take in the blocks [n] and hand them on."""
+        for block in blocks:
+            self.update(block, log)
+            yield block
 
     def update(self, block: Samples, log: ProblemLog) -> None:
         """Take in float32 [n]. Refuses the call at the first sample that cannot be sound."""

@@ -7,7 +7,7 @@ between its parts: prefixes, sidecars, wrong memory and twins. Bytes and digests
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from inkplex_data.audit.token_tables import audit_tokens
 from inkplex_data.errors import CausalityError, InkplexError
 from inkplex_data.faults import Fault
 from inkplex_data.memory.partners import EVALUATED
-from inkplex_data.memory.twins import check_twins, fork_between, root_of
+from inkplex_data.memory.twins import check_twins, root_of, twin_recordings
 from inkplex_data.memory.versions import SessionClock
 from inkplex_data.plural import counted
 from inkplex_data.store.call import Call
@@ -115,7 +115,7 @@ class _Auditor:
         for calls in by_recording.values():
             for call_id in _ids(calls):
                 self._guard(call_id, self._call_without, call_id)
-        for one, other, fork_us in self._twins():
+        for one, other, fork_us in twin_recordings(self.branches, self.recordings):
             self._guard(other, self._twin, one, other, fork_us)
         pairs = self.store.pairs().collect()
         audit.pairs = pairs.height
@@ -213,18 +213,6 @@ class _Auditor:
         own = row["recording_id"]
         if own is not None and root_of(self.branches, own) == root_of(self.branches, partner["recording_id"]):
             raise CausalityError(f"{what} reads {partner['recording_id']!r}, a twin of its own {own!r}")
-
-    def _twins(self) -> Iterator[tuple[str, str, int]]:
-        """(recording, twin, fork in µs) of all pairs in the store that have a common past."""
-        families: dict[str, list[str]] = {}
-        for recording_id in self.recordings:
-            families.setdefault(root_of(self.branches, recording_id), []).append(recording_id)
-        for family in families.values():
-            for at, one in enumerate(family):
-                for other in family[at + 1 :]:
-                    fork_us = fork_between(self.branches, one, other)
-                    if fork_us is not None:
-                        yield one, other, fork_us
 
     def _twin(self, one: str, other: str, fork_us: int) -> None:
         self.audit.twins += 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -72,8 +73,6 @@ def build(
     exit code is 3. An existing store keeps its recipe unless another is named.
     """
     from inkplex_data.config.recipe import load_recipe
-    from inkplex_data.pipeline.progress import reporter_for
-    from inkplex_data.pipeline.run import build_store
     from inkplex_data.pipeline.target import stored_recipe
 
     overrides = key_values("--set", setting)
@@ -94,22 +93,17 @@ def build(
         recipe = stored_recipe(out) or load_recipe(None)
     else:
         recipe = load_recipe(pipeline, overrides)
-    reporter = reporter_for(json_events=json_events)
-    try:
-        summary = build_store(
-            corpus,
-            out,
-            recipe=recipe,
-            workers=workers,
-            scheduler=scheduler,
-            add=add,
-            restart=restart,
-            root=root,
-            reporter=reporter,
-        )
-    finally:
-        reporter.finish()
-    _show(summary, json_events=json_events)
+    summary = _build(
+        corpus,
+        out,
+        json_events=json_events,
+        recipe=recipe,
+        workers=workers,
+        scheduler=scheduler,
+        add=add,
+        restart=restart,
+        root=root,
+    )
     raise typer.Exit(summary.exit_code)
 
 
@@ -121,8 +115,6 @@ def demo(
     from inkplex_data.cli.look import show_call, show_store
     from inkplex_data.config.recipe import load_recipe
     from inkplex_data.errors import UsageError
-    from inkplex_data.pipeline.progress import reporter_for
-    from inkplex_data.pipeline.run import build_store
 
     corpus = Path(__file__).resolve().parents[2] / "examples" / "corpus" / "manifest.jsonl"
     if not corpus.is_file():
@@ -130,12 +122,7 @@ def demo(
             "the example corpus is not installed with the package",
             next_step="Run `make demo` in a checkout of the repository.",
         )
-    reporter = reporter_for()
-    try:
-        summary = build_store(corpus, out, recipe=load_recipe("demo"), workers=workers, reporter=reporter)
-    finally:
-        reporter.finish()
-    _show(summary, json_events=False)
+    summary = _build(corpus, out, json_events=False, recipe=load_recipe("demo"), workers=workers)
     show_store(out)
     if summary.calls or summary.already:
         call_id = _most_telling(out)
@@ -152,14 +139,8 @@ def _most_telling(store: Path) -> str:
     from inkplex_data.store.reader import open_store
 
     with open_store(store) as opened:
-        return str(
-            opened.calls()
-            .sort("versions", "call_id", descending=[True, False])
-            .select("call_id")
-            .first()
-            .collect()
-            .item()
-        )
+        calls = opened.calls().sort("versions", "call_id", descending=[True, False])
+        return str(calls.select("call_id").first().collect().item())
 
 
 def _show_frames(store: Path, call_id: str) -> None:
@@ -175,10 +156,16 @@ def _show_frames(store: Path, call_id: str) -> None:
     typer.echo(table)
 
 
-def _show(summary: Summary, *, json_events: bool) -> None:
-    if json_events:
-        import json
+def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Summary:
+    """Build with the reporter that suits, and print the summary."""
+    from inkplex_data.pipeline.progress import reporter_for
+    from inkplex_data.pipeline.run import build_store
 
-        typer.echo(json.dumps({"event": "summary", **summary.as_json()}))
-        return
-    typer.echo(summary.text())
+    reporter = reporter_for(json_events=json_events)
+    try:
+        summary = build_store(corpus, out, reporter=reporter, **options)
+    finally:
+        reporter.finish()
+    event = {"event": "summary", **summary.as_json()}
+    typer.echo(json.dumps(event) if json_events else summary.text())
+    return summary

@@ -56,27 +56,11 @@ def verify(
 
     Exits with 1 if anything is wrong. That every frame is causal is what `audit` proves.
     """
-    import sys
-
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
+    from inkplex_data.cli.bars import progress_bar
     from inkplex_data.store.verify import verify_store
 
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        console=console,
-        disable=not sys.stderr.isatty(),
-    ) as bar:
-        task = bar.add_task("verify")
-        faults = verify_store(
-            store,
-            progress=lambda key, done, total: bar.update(task, completed=done, total=total, description=key),
-        )
+    with progress_bar("verify", in_bytes=True) as advance:
+        faults = verify_store(store, progress=lambda key, done, total: advance(done, total))
     for fault in faults:
         typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
     if not json_output:

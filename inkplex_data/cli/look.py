@@ -54,8 +54,7 @@ def stats(
         return
     from rich.console import Console
 
-    from inkplex_data.report.statistics_view import render_statistics
-    from inkplex_data.report.terminal_tables import render_problems
+    from inkplex_data.report.terminal_tables import render_problems, render_statistics
 
     console = Console()
     console.print(render_statistics(table))
@@ -71,18 +70,13 @@ def report(
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
 ) -> None:
     """Write a self-contained HTML page with summary, calls, problems and timelines."""
+    from inkplex_data.atomic import replacing
     from inkplex_data.report.gather import report_page
     from inkplex_data.store.reader import open_store
 
-    temporary = out.with_name(f".{out.name}.tmp")
-    with open_store(store, snapshot) as opened:
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                for piece in report_page(opened, draw=draw):
-                    file.write(piece)
-            temporary.replace(out)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with open_store(store, snapshot) as opened, replacing(out) as file:
+        for piece in report_page(opened, draw=draw):
+            file.write(piece.encode())
     typer.echo(out)
 
 

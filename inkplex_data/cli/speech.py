@@ -62,7 +62,9 @@ def align(
     single = corpus.is_file() and corpus.suffix.lower() not in {".jsonl", ".json"}
     found = read_corpus(corpus.parent if single else corpus)
     entries = [
-        entry for entry in found.entries if not single or corpus.resolve() in _resolved(entry.audio_paths)
+        entry
+        for entry in found.entries
+        if not single or corpus.resolve() in (path.resolve() for path in entry.audio_paths)
     ]
     refused = () if single and entries else found.refused
     if not entries and not refused:
@@ -260,7 +262,3 @@ def check_speech(
     if not json_output:
         typer.echo(f"{counted(checked, 'call')} checked, {bad} with problems")
     raise typer.Exit(1 if bad else 0)
-
-
-def _resolved(paths: tuple[Path, ...]) -> list[Path]:
-    return [path.resolve() for path in paths]

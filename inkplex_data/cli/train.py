@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -65,7 +67,7 @@ def train(
     """
     from inkplex_data.trainer.run.loop import RunOptions
     from inkplex_data.trainer.run.loop import train as run_training
-    from inkplex_data.trainer.run.run_progress import train_reporter_for
+    from inkplex_data.trainer.run.run_progress import JsonEvents, ProgressLine
     from inkplex_data.trainer.run.train_config import load_train_recipe
 
     overrides = key_values("--set", setting)
@@ -80,21 +82,20 @@ def train(
         resume=resume,
         tensorboard=tensorboard,
     )
-    summary = run_training(recipe, store, run, options, train_reporter_for(json_events=json_events))
+    summary = run_training(recipe, store, run, options, JsonEvents() if json_events else ProgressLine())
     if summary.rank != 0:
         return
     selected = None if summary.selected is None else summary.selected.update
     if json_events:
-        _echo_json(
-            {
-                "event": "summary",
-                "run": str(run),
-                "update": summary.update,
-                "updates": summary.updates,
-                "selected": selected,
-                "checkpoint": str(summary.checkpoint),
-            }
-        )
+        event = {
+            "event": "summary",
+            "run": str(run),
+            "update": summary.update,
+            "updates": summary.updates,
+            "selected": selected,
+            "checkpoint": str(summary.checkpoint),
+        }
+        typer.echo(json.dumps(event))
         return
     why = (
         f"selected at update {selected}"
@@ -134,20 +135,18 @@ def evaluate(
 
     Tables are written as Parquet files. --generate adds empty responses, words, repeats and delays.
     """
-    import json
-
-    from inkplex_data.errors import UsageError
     from inkplex_data.pipeline.progress import SilentReporter, reporter_for
     from inkplex_data.store.reader import open_store
     from inkplex_data.trainer.evaluate import evaluate as evaluation
+    from inkplex_data.trainer.evaluate.generate import Generator, generations_text, measure_generations
+    from inkplex_data.trainer.evaluate.render import store_codec
+    from inkplex_data.trainer.evaluate.replay import ReplayOptions
     from inkplex_data.trainer.evaluate.scores import MEMORIES
     from inkplex_data.trainer.evaluate.scoring import scorable
     from inkplex_data.trainer.run.panel import read_panel
     from inkplex_data.trainer.run.run_files import PANEL_FILE
 
-    memories = memory or list(MEMORIES)
-    if unknown := sorted(set(memories) - set(MEMORIES)):
-        raise UsageError(f"--memory takes none, own or wrong (got {', '.join(unknown)})")
+    memories = _memories(memory, MEMORIES)
     with open_store(store) as opened:
         trained = _open(run, opened, split=split, device=device, weights=model)
         calls = call or None
@@ -169,13 +168,8 @@ def evaluate(
         )
         said = refused = None
         if generations:
-            from inkplex_data.trainer.evaluate.generate import Generator, measure_generations
-            from inkplex_data.trainer.evaluate.render import store_codec
-            from inkplex_data.trainer.evaluate.replay import ReplayOptions
-
-            generator = Generator(
-                trained, opened, store_codec(opened, codec), ReplayOptions(seconds=seconds, seed=seed)
-            )
+            replays = ReplayOptions(seconds=seconds, seed=seed)
+            generator = Generator(trained, opened, store_codec(opened, codec), replays)
             names = scorable(opened, split, "own", calls)[:limit]
             reporter.stage("generate", len(names) * len(memories))
             said, refused = measure_generations(
@@ -187,13 +181,10 @@ def evaluate(
             "store": opened.root,
             "snapshot": opened.snapshot.number,
             "checkpoint": str(trained.path),
-            "checkpoint_id": trained.checkpoint.checkpoint_id,
-            "revision_id": trained.checkpoint.revision_id,
-            "update": trained.update,
-            "memories": list(memories),
+            **trained.provenance(),
+            "memories": memories,
             "resamples": resamples,
             "seed": seed,
-            "untrained_model": trained.speech.untrained,
             "untrained_codec": trained.store.codec_untrained,
         }
     folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
@@ -207,8 +198,6 @@ def evaluate(
             if not count:
                 typer.echo(f"no call here has {name} memory, so that is not scored")
         if said is not None:
-            from inkplex_data.trainer.evaluate.generate import generations_text
-
             typer.echo(generations_text(said))
         typer.echo(f"tables: {folder}")
     _complain_of(refused or {})
@@ -248,18 +237,19 @@ def generate(
     Writes CALL/trained.wav (agent left, caller right, no prefix) and CALL/trained.json with the text and each
     word's time, and the same for the baseline, which hears the same and draws with the same seed.
     """
-    from inkplex_data.errors import UsageError
     from inkplex_data.store.reader import open_store
-    from inkplex_data.trainer.evaluate.generate import Generation, Generator, measure_generations
+    from inkplex_data.trainer.evaluate.generate import (
+        Generation,
+        Generator,
+        generations_text,
+        measure_generations,
+    )
     from inkplex_data.trainer.evaluate.render import store_codec
     from inkplex_data.trainer.evaluate.replay import ReplayOptions
-    from inkplex_data.trainer.evaluate.scores import MEMORIES
     from inkplex_data.trainer.evaluate.scoring import scorable
     from inkplex_data.trainer.model.sampling import Sampling
 
-    memories = memory or ["none", "own"]
-    if unknown := sorted(set(memories) - set(MEMORIES)):
-        raise UsageError(f"--memory takes none, own or wrong (got {', '.join(unknown)})")
+    memories = _memories(memory, ("none", "own"))
     options = ReplayOptions(
         seconds=seconds,
         seed=seed,
@@ -280,15 +270,8 @@ def generate(
             for path in generator.write(made, out, audio=audio):
                 typer.echo(path)
 
-        said, refused = measure_generations(
-            generator,
-            names,
-            memories,
-            keep=keep,
-        )
+        said, refused = measure_generations(generator, names, memories, keep=keep)
     if said.height:
-        from inkplex_data.trainer.evaluate.generate import generations_text
-
         typer.echo(generations_text(said), err=True)
     _complain_of(refused)
 
@@ -308,7 +291,10 @@ def _complain_of(refused: dict[str, str]) -> None:
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _echo_json(value: dict[str, Any]) -> None:
-    import json
+def _memories(named: list[str] | None, default: Sequence[str]) -> list[str]:
+    from inkplex_data.errors import UsageError
+    from inkplex_data.trainer.evaluate.scores import MEMORIES
 
-    typer.echo(json.dumps(value))
+    if unknown := sorted(set(named or ()) - set(MEMORIES)):
+        raise UsageError(f"--memory takes none, own or wrong (got {', '.join(unknown)})")
+    return named or list(default)

@@ -3,7 +3,7 @@ two streams behave like two people", and stages 2 and 5)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -14,25 +14,27 @@ Decibels: TypeAlias = Annotated[float, Field(ge=-120, le=60)]
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=600)]
 
 
-def _ordered(low: float, high: float, low_name: str, high_name: str) -> None:
-    if low > high:
-        raise ValueError(f"{low_name} must not be above {high_name}")
+class _Ranges(Section):
+    """A section in which no `min_…` is above its `max_…`."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        for name, low in vars(self).items():
+            upper = name.replace("min_", "max_", 1)
+            if name.startswith("min_") and low > getattr(self, upper):
+                raise ValueError(f"{name} must not be above {upper}")
+        return self
 
 
-class GainAugment(Section):
+class GainAugment(_Ranges):
     """One gain for the whole of the caller's stream."""
 
     probability: Probability = Field(0.5, description="share of the calls")
     min_db: Decibels = Field(-24.0, description="smallest gain")
     max_db: Decibels = Field(15.0, description="largest gain; nothing is clipped")
 
-    @model_validator(mode="after")
-    def _in_order(self) -> GainAugment:
-        _ordered(self.min_db, self.max_db, "min_db", "max_db")
-        return self
 
-
-class NoiseAugment(Section):
+class NoiseAugment(_Ranges):
     """Noise throughout the caller's stream."""
 
     probability: Probability = Field(0.3, description="share of the calls")
@@ -45,13 +47,8 @@ class NoiseAugment(Section):
         description="folder of noise files, repeated to the call's length; null: white, pink or brown noise",
     )
 
-    @model_validator(mode="after")
-    def _in_order(self) -> NoiseAugment:
-        _ordered(self.min_db, self.max_db, "min_db", "max_db")
-        return self
 
-
-class RoomAugment(Section):
+class RoomAugment(_Ranges):
     """The caller's room: the agent's voice comes back from the loudspeaker, and the caller's own reverberates."""
 
     probability: Probability = Field(
@@ -68,12 +65,6 @@ class RoomAugment(Section):
     max_reverb_s: Annotated[float, Field(ge=0.05, le=2)] = Field(
         0.5, description="longest reverberation time, to −60 dB"
     )
-
-    @model_validator(mode="after")
-    def _in_order(self) -> RoomAugment:
-        _ordered(self.min_delay_s, self.max_delay_s, "min_delay_s", "max_delay_s")
-        _ordered(self.min_reverb_s, self.max_reverb_s, "min_reverb_s", "max_reverb_s")
-        return self
 
 
 class SilenceAugment(Section):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
-from inkplex_data.corpus.paths import Paths, stem_of
+from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, CorpusKind
+from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import word_suffixes
@@ -69,12 +69,21 @@ class Refusal:
 
 
 @dataclass
+class Listing:
+    """A corpus as its folder or lines state it: its kind, the calls they name, and why some lines say nothing."""
+
+    kind: CorpusKind
+    drafts: list[Draft] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+
+
+@dataclass
 class Assembly:
-    """Entries in corpus order, refusals, and notes that refuse nothing."""
+    """Entries in corpus order, and refusals."""
 
     entries: list[CallEntry] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    notes: list[Problem] = field(default_factory=list)
 
 
 def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
@@ -241,8 +250,9 @@ def _agree_on_splits(result: Assembly, drafts: dict[str, Draft]) -> None:
 
 
 def without_suffix(spelled: str) -> str:
+    """A path without its last suffix, as the Moshi layout derives a word file's name: `a.b.wav` → `a.b`."""
     path = Path(spelled)
-    return path.with_name(stem_of(path.name)).as_posix() if path.name else spelled
+    return path.with_name(path.stem).as_posix() if path.name else spelled
 
 
 def path_ids(spelled: list[str]) -> list[str]:

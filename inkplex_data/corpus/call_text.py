@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, read_sidecar
+from inkplex_data.corpus.sidecars.sidecar import read_sidecar
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.swap import swapped_sidecar
 from inkplex_data.corpus.transcripts import (
     SpeakerRule,

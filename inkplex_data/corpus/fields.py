@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    Strict,
+    ValidationError,
+    model_validator,
+)
+
+from inkplex_data.corpus.jsontext import read_document
+from inkplex_data.errors import CorpusError
+from inkplex_data.faults import Fault, FaultError, faults_of
 
 SECONDS_LIMIT = 9.2e12
 """Largest time whose microseconds fit in 64 bits."""
@@ -36,6 +49,22 @@ class Model(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """The JSON object that reads back as this model; fields that were not given stay out."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+Read = TypeVar("Read", bound=Model)
+
+
+def read_model(path: Path, model: type[Read]) -> Read:
+    """The JSON document in `path` as a model. Raises FaultError with every fault."""
+    try:
+        data = read_document(path)
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise FaultError(*faults_of(error, data, model)) from error
+    except FaultError:
+        raise
+    except (CorpusError, OSError) as error:
+        raise FaultError(Fault(str(error))) from error
 
 
 class Interval(Model):

@@ -10,6 +10,7 @@ from inkplex_data.corpus.assemble import (
     RECORDING_SUFFIX,
     SIDECAR_SUFFIX,
     Draft,
+    Listing,
     path_ids,
     without_suffix,
 )
@@ -26,8 +27,8 @@ MANIFEST_NAME = "manifest.jsonl"
 """A folder that holds this is read through it."""
 
 
-def folder_drafts(folder: Path) -> tuple[list[Draft], list[Problem]]:
-    """Drafts of all calls in `folder`, sorted by path, and a note on files that belong to none.
+def read_folder(folder: Path) -> Listing:
+    """All calls in `folder`, sorted by path, and a note on files that belong to none.
 
     Hidden files and folders are passed over; symbolic links to folders are not followed.
     Raises CorpusError where there is no audio at all.
@@ -46,12 +47,12 @@ def folder_drafts(folder: Path) -> tuple[list[Draft], list[Problem]]:
         Draft(call_id=call_id, audio=path, where=path)
         for call_id, path in zip(path_ids(spelled), spelled, strict=True)
     ]
-    notes = []
+    listing = Listing("folder", drafts)
     stray = _stray(files, spelled)
     if stray:
         shown = ", ".join(stray[:10]) + (f" and {len(stray) - 10} more" if len(stray) > 10 else "")
-        notes.append(Problem.of("files-ignored", "", shown, item=folder.name))
-    return drafts, notes
+        listing.notes.append(Problem.of("files-ignored", "", shown, item=folder.name))
+    return listing
 
 
 def _files(folder: Path) -> Iterator[str]:

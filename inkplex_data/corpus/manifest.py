@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.assemble import LINE_INVALID, LOOK_BESIDE, Draft, Named, Refusal, path_ids
+from inkplex_data.corpus.assemble import LINE_INVALID, LOOK_BESIDE, Draft, Listing, Refusal, path_ids
 from inkplex_data.corpus.entry import ChannelSpec, CorpusKind
 from inkplex_data.corpus.jsontext import Line, numbered_lines, parse_json
 from inkplex_data.corpus.models import ManifestEntry, MoshiEntry, TwoFiles
@@ -24,17 +24,7 @@ MANIFEST_ONLY = frozenset(
 """Fields that a Moshi inventory does not have; any of them in any line makes the file a manifest."""
 
 
-@dataclass
-class Lines:
-    """A JSONL corpus: its kind, what its good lines say, and why the others say nothing."""
-
-    kind: CorpusKind
-    drafts: list[Draft] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    notes: list[Problem] = field(default_factory=list)
-
-
-def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Lines:
+def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Listing:
     """Every line of a manifest or inventory. Ids of an inventory are its paths without suffix.
 
     Raises CorpusError where the file as a whole is no JSONL of objects, is empty, or cannot be read.
@@ -53,7 +43,7 @@ def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Lin
             MANIFEST_ONLY & data.keys() or isinstance(data.get("path"), dict) for _, data in objects
         )
         kind = "manifest" if is_manifest else "moshi"
-    lines = Lines(kind, refusals=refusals)
+    lines = Listing(kind, refusals=refusals)
     if kind == "manifest":
         _manifest(path, objects, lines)
     else:
@@ -100,7 +90,7 @@ def _refusal(path: Path, line: Line, call_id: str, *faults: Fault) -> Refusal:
 
 
 def _checked(
-    path: Path, line: Line, data: dict[str, Any], model: type[BaseModel], lines: Lines
+    path: Path, line: Line, data: dict[str, Any], model: type[BaseModel], lines: Listing
 ) -> BaseModel | None:
     try:
         return model.model_validate(data)
@@ -111,7 +101,7 @@ def _checked(
         return None
 
 
-def _manifest(path: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Lines) -> None:
+def _manifest(path: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Listing) -> None:
     for line, data in objects:
         entry = _checked(path, line, data, ManifestEntry, lines)
         if not isinstance(entry, ManifestEntry):
@@ -124,9 +114,9 @@ def _manifest(path: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Lin
                 audio=(audio.agent, audio.caller) if isinstance(audio, TwoFiles) else audio,
                 where=f"{path.name}:{line.number}",
                 line=line.number,
-                words=_named(entry.words, "words" in given),
-                sidecar=_named(entry.sidecar, "sidecar" in given),
-                recording=_named(entry.recording, "recording" in given),
+                words=entry.words if "words" in given else LOOK_BESIDE,
+                sidecar=entry.sidecar if "sidecar" in given else LOOK_BESIDE,
+                recording=entry.recording if "recording" in given else LOOK_BESIDE,
                 recording_starts_at_us=(
                     None if entry.recording_starts_at is None else seconds_to_us(entry.recording_starts_at)
                 ),
@@ -141,11 +131,7 @@ def _manifest(path: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Lin
         )
 
 
-def _named(value: str | None, given: bool) -> Named:
-    return value if given else LOOK_BESIDE
-
-
-def _inventory(path: Path, root: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Lines) -> None:
+def _inventory(path: Path, root: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Listing) -> None:
     good: list[tuple[Line, MoshiEntry]] = []
     ignored: set[str] = set()
     for line, data in objects:

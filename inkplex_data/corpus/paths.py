@@ -73,11 +73,6 @@ class Paths:
         return None
 
 
-def stem_of(name: str) -> str:
-    """File name without its last suffix, as the Moshi layout derives a word file's name: `a.b.wav` → `a.b`."""
-    return Path(name).stem
-
-
 def is_regular(path: Path) -> bool:
     """Whether `path` is a file that can be read to an end: no folder, pipe or device."""
     try:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from inkplex_data.corpus.assemble import Assembly, Draft, Refusal, assemble
+from inkplex_data.corpus.assemble import assemble
 from inkplex_data.corpus.entry import Corpus, CorpusKind
-from inkplex_data.corpus.folder import MANIFEST_NAME, folder_drafts
+from inkplex_data.corpus.folder import MANIFEST_NAME, read_folder
 from inkplex_data.corpus.manifest import read_lines
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.errors import CorpusError
-from inkplex_data.problems import Problem
 
 
 def read_corpus(path: Path, *, root: Path | None = None, allow_outside: bool = False) -> Corpus:
@@ -26,9 +25,10 @@ def read_corpus(path: Path, *, root: Path | None = None, allow_outside: bool = F
     path, kind = locate(path)
     folder = path if kind == "folder" else path.parent
     paths = Paths(folder, (root or folder).resolve(), allow_outside)
-    result, refusals, notes, kind = _listed(path, paths, kind)
-    problems = [*notes, *result.notes, *(refusal.problem() for refusal in (*refusals, *result.refusals))]
-    return Corpus(folder, kind, tuple(result.entries), tuple(problems))
+    listing = read_folder(path) if kind == "folder" else read_lines(path, root=paths.root, kind=kind)
+    result = assemble(listing.drafts, paths)
+    refused = [refusal.problem() for refusal in (*listing.refusals, *result.refusals)]
+    return Corpus(folder, listing.kind, tuple(result.entries), (*listing.notes, *refused))
 
 
 def locate(path: Path) -> tuple[Path, CorpusKind | None]:
@@ -44,14 +44,3 @@ def locate(path: Path) -> tuple[Path, CorpusKind | None]:
         where=str(path),
         next_step="Name a manifest, a Moshi JSONL or a folder of audio files.",
     )
-
-
-def _listed(
-    path: Path, paths: Paths, kind: CorpusKind | None
-) -> tuple[Assembly, list[Refusal], list[Problem], CorpusKind]:
-    drafts: list[Draft]
-    if kind == "folder":
-        drafts, notes = folder_drafts(path)
-        return assemble(drafts, paths), [], notes, kind
-    lines = read_lines(path, root=paths.root, kind=kind)
-    return assemble(lines.drafts, paths), lines.refusals, lines.notes, lines.kind

@@ -6,13 +6,11 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.jsontext import read_document
+from inkplex_data.corpus.fields import read_model
 from inkplex_data.corpus.models import SplitsFile
-from inkplex_data.errors import ConfigError, CorpusError, UsageError
-from inkplex_data.faults import faults_of
+from inkplex_data.errors import ConfigError, UsageError
+from inkplex_data.faults import FaultError
 
 DEFAULT_FRACTIONS: Mapping[str, float] = {"validation": 0.05, "test": 0.05}
 
@@ -74,13 +72,10 @@ def linked_families(entries: Iterable[CallEntry]) -> list[set[str]]:
 def read_splits(path: Path) -> SplitsFile:
     """A splits file. Raises ConfigError naming every fault."""
     try:
-        data = read_document(path)
-        return SplitsFile.model_validate(data)
-    except ValidationError as error:
-        faults = [str(fault) for fault in faults_of(error, data, SplitsFile)]
-    except (CorpusError, OSError) as error:
-        faults = [str(error)]
-    raise ConfigError("is not a splits file", where=str(path), faults=faults)
+        return read_model(path, SplitsFile)
+    except FaultError as error:
+        faults = [str(fault) for fault in error.faults]
+        raise ConfigError("is not a splits file", where=str(path), faults=faults) from error
 
 
 def _drawn(name: str, fractions: Mapping[str, float], seed: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, Literal
 
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
@@ -23,13 +22,12 @@ def swapped(entry: CallEntry) -> CallEntry:
     Role prompt, voice, text conditions and task recording belong to the agent of the call as it was; who now
     speaks as the agent had none of them.
     """
-    channels = entry.channels
-    if isinstance(entry.audio, AgentCaller):
-        audio: Path | AgentCaller = AgentCaller(agent=entry.audio.caller, caller=entry.audio.agent)
-        turned = ChannelSpec(channels.caller, channels.agent) if channels is not None else None
-    else:
-        audio = entry.audio
-        turned = ChannelSpec(channels.caller, channels.agent) if channels is not None else ChannelSpec(1, 0)
+    channels, audio = entry.channels, entry.audio
+    turned = ChannelSpec(channels.caller, channels.agent) if channels is not None else None
+    if isinstance(audio, AgentCaller):
+        audio = AgentCaller(agent=audio.caller, caller=audio.agent)
+    elif turned is None:
+        turned = ChannelSpec(1, 0)
     return replace(
         entry,
         call_id=entry.call_id + SUFFIX,

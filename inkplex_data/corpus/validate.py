@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ValidationError
-
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX, SIDECAR_SUFFIX, assemble
+from inkplex_data.corpus.fields import Model, read_model
 from inkplex_data.corpus.folder import MANIFEST_NAME
-from inkplex_data.corpus.jsontext import numbered_lines, parse_json, read_bounded, read_document
+from inkplex_data.corpus.jsontext import numbered_lines, parse_json, read_bounded
 from inkplex_data.corpus.manifest import read_lines
 from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescription
 from inkplex_data.corpus.paths import Paths
@@ -22,7 +21,7 @@ from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import Content, detect, read_transcript
 from inkplex_data.corpus.word_repair import repair_words
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
-from inkplex_data.faults import Fault, FaultError, faults_of
+from inkplex_data.faults import Fault, FaultError
 from inkplex_data.problems import ProblemLog
 
 Kind = Literal[
@@ -47,14 +46,14 @@ def detect_kind(path: Path) -> Kind:
     for ending, kind in _BY_NAME.items():
         if name.endswith(ending):
             return kind
-    kind_of_content = _kind_of_content(path)
-    if kind_of_content is None:
+    found = _kind_of_content(path)
+    if found is None:
         raise CorpusError(
             "cannot be recognised as a manifest, sidecar, recording, alignment, splits file or store",
             where=str(path),
             next_step=f"Say what it is with --kind: {', '.join(get_args(Kind))}.",
         )
-    return kind_of_content
+    return found
 
 
 def validate_path(path: Path, kind: str | None = None) -> list[Fault]:
@@ -130,36 +129,13 @@ _BY_KEYS: tuple[tuple[frozenset[str], Kind], ...] = (
 
 
 def _document(
-    path: Path, model: type[BaseModel], more: Callable[[Any], list[Fault]] = lambda _: []
+    path: Path, model: type[Model], more: Callable[[Any], list[Fault]] = lambda _: []
 ) -> Iterator[Fault]:
     try:
-        data = read_document(path)
-        value = model.model_validate(data)
+        found = more(read_model(path, model))
     except FaultError as error:
         found = list(error.faults)
-    except ValidationError as error:
-        found = faults_of(error, data, model)
-    except (CorpusError, OSError) as error:
-        found = [Fault(str(error))]
-    else:
-        found = more(value)
     yield from (fault.at(str(path)) for fault in found)
-
-
-def _sidecar(path: Path) -> Iterator[Fault]:
-    return _document(path, Sidecar, availability_faults)
-
-
-def _alignment(path: Path) -> Iterator[Fault]:
-    return _document(path, AlignmentFile)
-
-
-def _splits(path: Path) -> Iterator[Fault]:
-    return _document(path, SplitsFile)
-
-
-def _store(path: Path) -> Iterator[Fault]:
-    return _document(path / STORE_NAME if path.is_dir() else path, StoreDescription)
 
 
 def _jsonl(path: Path) -> Iterator[Fault]:
@@ -232,11 +208,11 @@ def _folder(path: Path) -> Iterator[Fault]:
 _CHECKS: dict[str, Callable[[Path], Iterator[Fault]]] = {
     "manifest": _jsonl,
     "moshi": _jsonl,
-    "alignment": _alignment,
+    "alignment": lambda path: _document(path, AlignmentFile),
     "transcript": _transcript,
-    "sidecar": _sidecar,
+    "sidecar": lambda path: _document(path, Sidecar, availability_faults),
     "recording": _recording,
-    "splits": _splits,
-    "store": _store,
+    "splits": lambda path: _document(path, SplitsFile),
+    "store": lambda path: _document(path / STORE_NAME if path.is_dir() else path, StoreDescription),
     "folder": _folder,
 }

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from inkplex_data.audio.files.write_audio import write_wav
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.corpus.entry import Corpus
 from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
@@ -29,6 +29,7 @@ Row = dict[str, Any]
 
 _ROWS_AT_ONCE: Final = 8
 _TEMPORARY: Final = ".tmp-datasets"
+_TEXTS: Final = ("call_id", "family", "split", "role", "voice")
 _WORD: Final = {
     "text": "string",
     "start_s": "float64",
@@ -133,8 +134,8 @@ def _resolved(datasets: Any, features: Any) -> Any:
 
 
 def _described() -> dict[str, Any]:
-    texts = ("call_id", "family", "split", "role", "voice", "text_conditions")
-    return {**dict.fromkeys(texts, "string"), "duration_s": "float64", "words": [_WORD]}
+    texts = dict.fromkeys((*_TEXTS, "text_conditions"), "string")
+    return {**texts, "duration_s": "float64", "words": [_WORD]}
 
 
 def _corpus_features() -> dict[str, Any]:
@@ -147,26 +148,14 @@ def _store_features() -> dict[str, Any]:
 
 
 def _corpus_row(call: ExportCall, name: str) -> Row:
-    entry = call.entry
+    conditions = call.text_conditions
     return {
-        "call_id": entry.call_id,
-        "family": entry.family,
-        "split": entry.split,
-        "role": entry.role,
-        "voice": entry.voice,
-        "text_conditions": _json(call.text_conditions),
+        **{name: getattr(call.entry, name) for name in _TEXTS},
+        "text_conditions": None
+        if conditions is None
+        else json.dumps(conditions, ensure_ascii=False, sort_keys=True),
         "duration_s": us_to_seconds(call.duration_us),
-        "words": [
-            {
-                "text": word.text,
-                "start_s": us_to_seconds(word.start_us),
-                "end_s": us_to_seconds(word.end_us),
-                "speaker": word.speaker,
-                "confidence": word.confidence,
-                "method": word.method,
-            }
-            for word in call.words
-        ],
+        "words": _words(map(astuple, call.words)),
         "audio": {"bytes": _wav(call), "path": f"{name}.wav"},
         "sample_rate_hz": call.stereo.sample_rate_hz,
     }
@@ -174,10 +163,9 @@ def _corpus_row(call: ExportCall, name: str) -> Row:
 
 def _wav(call: ExportCall) -> bytes:
     """The call as the bytes of a WAV file: one row of a dataset holds one whole recording."""
-    stereo = call.stereo
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "call.wav"
-        write_wav(path, stereo.blocks(), stereo.sample_rate_hz, subtype=stereo.subtype)
+        call.stereo.write(path)
         return path.read_bytes()
 
 
@@ -185,22 +173,9 @@ def _store_row(store: Store, call_id: str) -> Row:
     call = store.call(call_id)
     words = call.words.select("text", "start_us", "end_us", "speaker", "confidence", "method")
     return {
-        **{
-            name: call.row[name]
-            for name in ("call_id", "family", "split", "role", "voice", "text_conditions")
-        },
+        **{name: call.row[name] for name in (*_TEXTS, "text_conditions")},
         "duration_s": us_to_seconds(call.row["duration_us"]),
-        "words": [
-            {
-                "text": t,
-                "start_s": us_to_seconds(a),
-                "end_s": us_to_seconds(b),
-                "speaker": s,
-                "confidence": c,
-                "method": m,
-            }
-            for t, a, b, s, c, m in words.iter_rows()
-        ],
+        "words": _words(words.iter_rows()),
         "samples": call.row["samples"],
         "codes": call.codes.T,
         "text_ids": call.text,
@@ -209,5 +184,9 @@ def _store_row(store: Store, call_id: str) -> Row:
     }
 
 
-def _json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
+def _words(words: Iterable[tuple[Any, ...]]) -> list[Row]:
+    """Words as `_WORD` has them, from tuples in the order of `TimedWord`'s fields."""
+    return [
+        dict(zip(_WORD, (text, us_to_seconds(start_us), us_to_seconds(end_us), *rest), strict=True))
+        for text, start_us, end_us, *rest in words
+    ]

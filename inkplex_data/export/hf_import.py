@@ -10,7 +10,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import replacing, write_json, write_json_lines
 from inkplex_data.corpus.folder import AUDIO_SUFFIXES, MANIFEST_NAME
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN
 from inkplex_data.errors import CorpusError, UsageError
@@ -72,8 +72,7 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
         shutil.rmtree(folder / _TEMPORARY, ignore_errors=True)
         if not lines:  # the same folder is to serve the next try
             shutil.rmtree(folder / AUDIO_FOLDER, ignore_errors=True)
-    with replacing(folder / MANIFEST_NAME) as file:
-        file.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
+    write_json_lines(folder / MANIFEST_NAME, lines)
     return summary
 
 
@@ -152,8 +151,7 @@ def _row(
         line["text_conditions"] = conditions
     given = _listed(row.get(columns.words))
     if given:
-        with replacing(folder / AUDIO_FOLDER / f"{name}.json") as file:
-            file.write(json.dumps(_document(given), ensure_ascii=False).encode())
+        write_json(folder / AUDIO_FOLDER / f"{name}.json", _document(given))
         line["words"] = f"{AUDIO_FOLDER}/{name}.json"
     return line
 
@@ -200,7 +198,8 @@ def _audio_file(value: Any, folder: Path, stem: str) -> Path | None:
 
 def _document(words: list[Any]) -> dict[str, Any]:
     """The Moshi layout's word JSON. What is no word is kept, for the reader to count."""
-    labels = [word.get("speaker") for word in words if isinstance(word, dict)]
+    words = [word for word in words if isinstance(word, dict)]
+    labels = [word.get("speaker") for word in words]
     # As in transcripts: among words with speakers, one without may be the caller's.
     unnamed = SPEAKER_UNKNOWN if any(label not in (None, "") for label in labels) else SPEAKER_MAIN
     entries = [
@@ -209,13 +208,13 @@ def _document(words: list[Any]) -> dict[str, Any]:
             [_first(word, _STARTS), _first(word, _ENDS)],
             unnamed if label in (None, "") else str(label),
         ]
-        for word, label in zip((word for word in words if isinstance(word, dict)), labels, strict=True)
+        for word, label in zip(words, labels, strict=True)
     ]
     document: dict[str, Any] = {"alignments": entries}
-    confidences = [word.get("confidence") for word in words if isinstance(word, dict)]
+    confidences = [word.get("confidence") for word in words]
     if any(confidence is not None for confidence in confidences):
         document["confidence"] = confidences
-    methods = {word.get("method") for word in words if isinstance(word, dict)} - {None, "interpolated"}
+    methods = {word.get("method") for word in words} - {None, "interpolated"}
     if len(methods) == 1:
         document["method"] = methods.pop()
     return document

@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from inkplex_data.atomic import replacing
-from inkplex_data.audio.files.write_audio import write_wav
+from inkplex_data.atomic import write_json, write_json_lines
 from inkplex_data.clock import samples_to_us, us_to_seconds
 from inkplex_data.corpus.entry import Corpus
 from inkplex_data.corpus.transcripts.moshi import moshi_document
@@ -48,9 +47,7 @@ class _Inventories:
 
     def write(self) -> None:
         for name, lines in self._lines.items():
-            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-            with replacing(self._folder / f"{name}.jsonl") as file:
-                file.write(text.encode())
+            write_json_lines(self._folder / f"{name}.jsonl", lines)
 
 
 def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> ExportSummary:
@@ -65,7 +62,7 @@ def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> 
     for call in export_calls(corpus, agent=agent, refused=summary.refused):
         path = f"{AUDIO_FOLDER}/{names.of(call.entry.call_id)}.wav"
         try:
-            samples = _write_audio(folder / path, call)
+            samples = call.stereo.write(folder / path)
         except UsageError as error:  # longer than a WAV file can be
             refused = refusal("export-too-long", error.what, call.entry.source)
             summary.refused.append(Problem.of_refusal(call.entry.call_id, refused))
@@ -94,14 +91,8 @@ def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> 
     return summary
 
 
-def _write_audio(path: Path, call: ExportCall) -> int:
-    stereo = call.stereo
-    return write_wav(path, stereo.blocks(), stereo.sample_rate_hz, subtype=stereo.subtype)
-
-
 def _write_words(audio: Path, document: Mapping[str, Any]) -> None:
-    with replacing(audio.with_name(f"{audio.stem}.json")) as file:
-        file.write(json.dumps(document, ensure_ascii=False).encode())
+    write_json(audio.with_name(f"{audio.stem}.json"), document)
 
 
 def _method(words: list[TimedWord]) -> str | None:

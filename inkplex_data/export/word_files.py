@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import write_json
 from inkplex_data.clock import INT64_MAX
 from inkplex_data.corpus.transcripts import SpeakerRule, load_words
 from inkplex_data.corpus.transcripts.moshi import moshi_document
@@ -45,8 +44,7 @@ def convert_words(transcripts: Sequence[Path], folder: Path, *, agent: str | Non
         document = moshi_document(
             words, text_conditions=transcript.text_conditions, method=transcript.method or transcript.format
         )
-        with replacing(target) as file:
-            file.write(json.dumps(document, ensure_ascii=False).encode())
+        write_json(target, document)
         summary.calls.append(path.name)
         summary.notes += [f"{path.name}: {fault}" for fault in main_speaker_faults(words)]
         repairs = sum(problem.severity == "repair" for problem in log)

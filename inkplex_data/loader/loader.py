@@ -134,7 +134,7 @@ class Loader:
         """The rest of the epoch in groups of `group` samples, each with this rank's batches, perhaps none.
 
         Raises UsageError if a group is left before all its batches are taken, or the loader was moved
-        or iterated anew meanwhile; StoreCorruptError in the place of a sample with damaged bytes.
+        or started again in the meantime; StoreCorruptError in the place of a sample with damaged bytes.
         """
         self._stop()
         iteration, epoch = self._iteration, self.epoch
@@ -178,7 +178,7 @@ class Loader:
         """Go to a saved position, on any number of ranks and workers.
 
         Stores that have grown since are read at the snapshot that the state pinned. Raises CheckpointError
-        for a state that is none, for a loader of another order, and for stores whose pinned shards are gone or
+        for something that is not a state, for a loader of another order, and for stores whose pinned shards are gone or
         differ, naming each difference.
         """
         epoch, consumed, pins = parse_state(state, self._order.state(), stores=len(self.stores))
@@ -298,8 +298,8 @@ class Loader:
     def _check_current(self, iteration: int) -> None:
         if iteration != self._iteration:
             raise UsageError(
-                "this iteration of the loader is over: it was closed, moved or iterated anew meanwhile",
-                next_step="Iterate again; it goes on from the loader's position.",
+                "this iteration of the loader is over: it was closed, moved or started again in the meantime",
+                next_step="Iterate again; it continues from the loader's position.",
             )
 
     def _stop(self) -> None:

@@ -45,7 +45,7 @@ def reopen(store: Store, pinned: Mapping[str, Any]) -> Store:
     newest = read_snapshot(store.files)
     found = {ref.key: ref for ref in newest.shards}
     faults = [
-        f"shard {key} is gone" if key not in found else f"shard {key} was built anew since"
+        f"shard {key} is gone" if key not in found else f"shard {key} has been rebuilt since"
         for key, sha256 in pinned["shards"].items()
         if key not in found or found[key].sha256 != sha256
     ]
@@ -85,7 +85,7 @@ def parse_state(
 ) -> tuple[int, int, list[Mapping[str, Any]]]:
     """(epoch, samples consumed, pins) of a saved state, for a loader of `stores` stores in that `order`.
 
-    Raises CheckpointError for a state that is none, and for one of another order, naming what differs.
+    Raises CheckpointError for something that is not a state, and for one of another order, naming what differs.
     """
     try:
         epoch, consumed, pins, saved = (

@@ -6,7 +6,8 @@ recordings are twins, directly or through common ancestors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
 
 import polars as pl
 
@@ -108,6 +109,19 @@ def root_of(branches: Mapping[str, tuple[str, int]], recording: str) -> str:
     return list(_forks(branches, recording))[-1]
 
 
+def twin_recordings(
+    branches: Mapping[str, tuple[str, int]], recordings: Iterable[str]
+) -> Iterator[tuple[str, str, int]]:
+    """(recording, twin, fork in µs) of all pairs in `recordings` that have a common past, in their order."""
+    families: dict[str, list[str]] = {}
+    for recording in recordings:
+        families.setdefault(root_of(branches, recording), []).append(recording)
+    for family in families.values():
+        for one, other in combinations(family, 2):
+            if (fork_us := fork_between(branches, one, other)) is not None:
+                yield one, other, fork_us
+
+
 def counterfactual_pairs(calls: pl.DataFrame, branches: Mapping[str, tuple[str, int]]) -> pl.DataFrame:
     """Pairs of calls on twin recordings, each pair once; columns of `PAIRS`, sorted by call_id, twin_call_id.
 
@@ -118,15 +132,7 @@ def counterfactual_pairs(calls: pl.DataFrame, branches: Mapping[str, tuple[str, 
     """
     with_memory = calls.filter(pl.col("recording_id").is_not_null())
     twins = pl.DataFrame(
-        [
-            (one, other, fork_us)
-            for _, family in sorted(
-                _families(branches, with_memory["recording_id"].unique().to_list()).items()
-            )
-            for at, one in enumerate(family)
-            for other in family[at + 1 :]
-            if (fork_us := fork_between(branches, one, other)) is not None
-        ],
+        list(twin_recordings(branches, with_memory["recording_id"].unique().sort())),
         schema={"recording_id": pl.String, "twin_recording_id": pl.String, "fork_us": pl.Int64},
         orient="row",
     )
@@ -151,10 +157,3 @@ def counterfactual_pairs(calls: pl.DataFrame, branches: Mapping[str, tuple[str, 
         .select(pl.col(name).cast(dtype) for name, dtype in PAIRS.items())
         .sort("call_id", "twin_call_id")
     )
-
-
-def _families(branches: Mapping[str, tuple[str, int]], recordings: list[str]) -> dict[str, list[str]]:
-    families: dict[str, list[str]] = {}
-    for recording in sorted(recordings):
-        families.setdefault(root_of(branches, recording), []).append(recording)
-    return families

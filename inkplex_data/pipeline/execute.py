@@ -112,7 +112,9 @@ class LocalExecutor:
                 self._pool = self._new_pool()
                 yield Outcome(
                     index,
-                    error=WorkerDied("its worker process died twice; it may need more memory than there is"),
+                    error=WorkerDied(
+                        "its worker process died twice; it may need more memory than is available"
+                    ),
                 )
             except Exception as error:
                 yield Outcome(index, error=error)
@@ -163,7 +165,7 @@ def make_executor(*, workers: int | None = None, scheduler: str | None = None) -
     if scheduler is not None:
         if workers is not None:
             raise UsageError(
-                "--workers and --scheduler exclude each other",
+                "--workers and --scheduler cannot be used together",
                 next_step="Start a scheduler's workers with `dask worker`.",
             )
         return DaskExecutor(scheduler)

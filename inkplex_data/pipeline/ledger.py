@@ -84,7 +84,7 @@ class Ledger:
             raise StoreError(
                 "another build is writing this store",
                 where=str(self.root.parent),
-                next_step="Wait for it, or stop it; a rerun goes on from there.",
+                next_step="Wait for it, or stop it; the same command then continues from there.",
             ) from error
         try:
             yield

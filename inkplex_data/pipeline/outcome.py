@@ -17,6 +17,7 @@ from inkplex_data.errors import (
     MissingLibraryError,
     StoreError,
 )
+from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, refusal, without_root
 
 EXIT_OK = 0
@@ -91,17 +92,17 @@ class Summary:
     def text(self) -> str:
         """The summary as a person reads it."""
         lines = [
-            f"{self.store}: {len(self.calls)} calls published, {self.hours:.3f} hours of audio"
-            + (f"; {self.already} were there already" if self.already else "")
+            f"{self.store}: {counted(len(self.calls), 'call')} published, {self.hours:.3f} hours of audio"
+            + (f"; {self.already} were already there" if self.already else "")
         ]
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
         if self.repairs:
             lines.append(
-                "  notes and repairs (inkplex-data stats lists them): "
+                "  notes and repairs (listed by inkplex-data stats): "
                 + ", ".join(f"{code} {count}" for code, count in sorted(self.repairs.items()))
             )
         if self.refused:
-            lines.append(f"  {len({problem.call_id for problem in self.refused})} calls refused:")
+            lines.append(f"  {counted(len({problem.call_id for problem in self.refused}), 'call')} refused:")
             lines += [
                 f"    {problem.call_id}: [{problem.code}] {problem.message}" for problem in self.refused
             ]

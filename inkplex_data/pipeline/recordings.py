@@ -71,7 +71,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
     source = state_source(requests, capture, source=job.path.name, load=tools.inkling)
     header = recording.header
     _check_vocabulary(header, source, job.path)
-    branch = header.branch_of
+    branch = header.fork
     states = save_states(folder, source)
     content_sha256 = file_sha256(job.path)
     found = FoundRecording(

@@ -56,7 +56,7 @@ class Target:
             raise UsageError(
                 f"{len(new)} calls of the corpus are not in this store, among them {new[0]!r}",
                 where=str(self.root),
-                next_step="Use --add to publish them as a new snapshot, or --restart to begin again.",
+                next_step="Use --add to publish them as a new snapshot, or --restart to start again.",
             )
         return left
 
@@ -94,10 +94,10 @@ class Target:
         ]
         if differing:
             raise ConfigError(
-                "the store was made with other tools",
+                "the store was made with different tools",
                 where=str(self.root),
                 faults=differing,
-                next_step="Build into another folder, or begin again with --restart.",
+                next_step="Build into another folder, or start again with --restart.",
             )
         if wanted.get("model") is not None and self.described.get("model") is None:
             # The first recording came with a later snapshot.
@@ -161,7 +161,7 @@ def refuse_foreign(root: Path) -> None:
         return
     if not root.is_dir() or any(path.name != LEDGER for path in root.iterdir()):
         raise UsageError(
-            "the folder is not empty and holds no store",
+            "the folder is not empty, but holds no store",
             where=str(root),
             next_step="Choose another folder for -o.",
         )
@@ -221,7 +221,7 @@ def stored_recipe(root: Path) -> Recipe | None:
         return Recipe.model_validate(configuration)
     except ValidationError as error:
         raise ConfigError(
-            "the store's recipe is not one of this version",
+            "the store's recipe is not valid in this version",
             where=str(root / "store.json"),
             faults=validation_faults(error),
         ) from error
@@ -245,10 +245,10 @@ def _same_recipe(root: Path, described: Mapping[str, Any], recipe: Recipe) -> No
         for key, old, new in _differences(stored, wanted)
     ]
     raise ConfigError(
-        "the store was built with another recipe",
+        "the store was built with a different recipe",
         where=str(root),
         faults=faults,
-        next_step="Use the same recipe or another folder, or begin again with --restart.",
+        next_step="Use the same recipe or another folder, or start again with --restart.",
     )
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from inkplex_data.memory.capture.inkling import Dtype, Inkling
     from inkplex_data.speech.align.transcribe import SpeechAligner
     from inkplex_data.speech.check.scorer import WhisperScorer
-    from inkplex_data.speech.codec import Codec
+    from inkplex_data.speech.codec_stream import Codec
     from inkplex_data.speech.diarize.diarizer import Diarizer
     from inkplex_data.speech.tokenizer import TextTokenizer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from importlib.resources import files
 
 import polars as pl
@@ -11,10 +10,16 @@ import polars as pl
 from inkplex_data.clock import US_PER_S
 from inkplex_data.plural import counted
 from inkplex_data.report.summary import StoreSummary
+from inkplex_data.report.svg import html_text as _text
 from inkplex_data.report.svg import timeline_svg
-from inkplex_data.report.terminal_tables import byte_count, percent, summary_facts
+from inkplex_data.report.terminal_tables import (
+    SPLIT_COLUMNS,
+    byte_count,
+    percent,
+    split_rows,
+    summary_facts,
+)
 from inkplex_data.report.view import CallView
-from inkplex_data.report.word_table import plain
 
 LISTED = 1_000
 """Most calls in the table; nobody would read a longer page."""
@@ -86,17 +91,8 @@ def _chips(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def _splits(summary: StoreSummary) -> str:
-    rows = [
-        [
-            _text(row["split"] or "–"),
-            f"{row['calls']:,}",
-            f"{row['families']:,}",
-            f"{row['hours']:,.3f}",
-            f"{row['with_memory']:,}",
-        ]
-        for row in summary.splits.iter_rows(named=True)
-    ]
-    return _table(["split", "#calls", "#families", "#hours", "#with memory"], rows)
+    rows = [[_text(split or "–"), *counts] for split, *counts in split_rows(summary)]
+    return _table(SPLIT_COLUMNS, rows)
 
 
 def _problems(summary: StoreSummary) -> str:
@@ -181,7 +177,3 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _anchor(call_id: str) -> str:
     """An id without spaces or quotes, always the same for the same call."""
     return "call-" + call_id.encode("utf-8", "replace").hex()
-
-
-def _text(text: str) -> str:
-    return escape(plain(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,19 +11,9 @@ import polars as pl
 from inkplex_data.memory.plan import plan_chunks
 from inkplex_data.memory.versions import AGE_BUCKETS, RECENCY_BUCKETS
 from inkplex_data.plural import counted
+from inkplex_data.store.call import Call, ComposedCall
 
 _SHOWN_CHUNKS = 20
-
-
-class Remembering(Protocol):
-    """A call, or a composed one."""
-
-    @property
-    def frames(self) -> int: ...
-    @property
-    def versions(self) -> pl.DataFrame: ...
-    @property
-    def tokens(self) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,7 @@ class MemoryView:
         return "\n".join(lines)
 
 
-def memory_view(call: Remembering, *, limit: int) -> MemoryView:
+def memory_view(call: Call | ComposedCall, *, limit: int) -> MemoryView:
     """Count a call's versions and plan its chunks with unions of at most `limit`."""
     versions, steps = call.versions, call.frames
     start, end = versions["start"].to_numpy(), versions["end"].to_numpy()

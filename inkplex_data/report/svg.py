@@ -12,8 +12,7 @@ import numpy as np
 from inkplex_data.clock import FRAME_US, US_PER_S
 from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER
 from inkplex_data.plural import counted
-from inkplex_data.report.view import CallView, Side
-from inkplex_data.report.word_table import ShownWord, plain, words_of
+from inkplex_data.report.view import CallView, Side, plain
 
 BAND_FRAMES: Final = 125
 FRAME_PX: Final = 8
@@ -27,6 +26,44 @@ RANGE_DB: Final = 40.0
 BEAT_US: Final = US_PER_S
 
 
+@dataclass(frozen=True)
+class ShownWord:
+    """A word as it is shown; `pieces` are texts, of which the first `placed` are in the text stream."""
+
+    text: str
+    start_us: int
+    end_us: int
+    speaker: str
+    is_agent: bool
+    frame: int
+    pieces: tuple[str, ...]
+    placed: int
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether pieces of an agent's word found no place."""
+        return self.is_agent and self.placed < len(self.pieces)
+
+
+def words_of(view: CallView) -> list[ShownWord]:
+    """All words of a call by onset."""
+    words = view.words.sort("start_us", maintain_order=True)
+    columns = ("text", "start_us", "end_us", "speaker", "frame", "pieces", "placed")
+    return [
+        ShownWord(
+            text=plain(text),
+            start_us=start_us,
+            end_us=end_us,
+            speaker=plain(speaker or "unknown"),
+            is_agent=speaker == view.main_speaker,
+            frame=-1 if frame is None else frame,
+            pieces=tuple(plain(view.piece(piece)) for piece in pieces or ()),
+            placed=len(pieces or ()) if placed is None else placed,
+        )
+        for text, start_us, end_us, speaker, frame, pieces, placed in words.select(columns).iter_rows()
+    ]
+
+
 @dataclass
 class _Canvas:
     """Elements so far, and how far down the page they reach."""
@@ -36,14 +73,14 @@ class _Canvas:
 
     def rect(self, x: float, y: float, width: float, height: float, *, style: str, title: str = "") -> None:
         box = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" class="{style}"'
-        self.parts.append(f"{box}><title>{_text(title)}</title></rect>" if title else f"{box}/>")
+        self.parts.append(f"{box}><title>{html_text(title)}</title></rect>" if title else f"{box}/>")
 
     def line(self, x: float, y1: float, y2: float, style: str) -> None:
         self.parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y1:.1f}" y2="{y2:.1f}" class="{style}"/>')
 
     def text(self, x: float, y: float, text: str, style: str, title: str = "") -> None:
-        tip = f"<title>{_text(title)}</title>" if title else ""
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" class="{style}">{_text(text)}{tip}</text>')
+        tip = f"<title>{html_text(title)}</title>" if title else ""
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" class="{style}">{html_text(text)}{tip}</text>')
 
     def label(self, text: str, height: float, style: str = "lane") -> None:
         self.text(GUTTER_PX - 8, self.y + height / 2 + 4, text, f"{style} end")
@@ -59,7 +96,7 @@ def timeline_svg(view: CallView) -> str:
         canvas.y += 18
     height = canvas.y
     return (
-        f'<svg viewBox="0 0 {WIDTH_PX} {height:.0f}" role="img" aria-label="{_text(view.call_id)}" class="timeline">'
+        f'<svg viewBox="0 0 {WIDTH_PX} {height:.0f}" role="img" aria-label="{html_text(view.call_id)}" class="timeline">'
         + "".join(canvas.parts)
         + "</svg>"
     )
@@ -229,7 +266,8 @@ def _runs(flags: np.ndarray) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
-def _text(text: str) -> str:
+def html_text(text: str) -> str:
+    """`text` on one line, escaped."""
     return escape(plain(text))
 
 

@@ -1,6 +1,8 @@
-"""Tables for the terminal: a store's summary, its calls and problems."""
+"""Tables for the terminal: a store's summary, its calls, problems and statistics."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import polars as pl
 from rich import box
@@ -11,9 +13,10 @@ from rich.text import Text
 from inkplex_data.clock import US_PER_S
 from inkplex_data.plural import counted
 from inkplex_data.report.summary import StoreSummary
-from inkplex_data.report.word_table import plain
+from inkplex_data.report.view import plain
 
 QUIET = "bright_black"
+SPLIT_COLUMNS = ("split", "#calls", "#families", "#hours", "#with memory")
 SEVERITY_STYLES = {"error": "bold red", "repair": "yellow", "info": QUIET}
 
 
@@ -66,6 +69,22 @@ def render_problems(summary: StoreSummary) -> RenderableType:
     return table
 
 
+def render_statistics(table: pl.DataFrame) -> RenderableType:
+    """One line per measure: mean, percentiles and the human mean; `table` as `store.statistics.STATISTICS`."""
+    if not table.height:
+        return Text("No calls to measure.", QUIET)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    shown.add_column("measure", no_wrap=True)
+    shown.add_column("unit", style=QUIET, no_wrap=True)
+    for name in ("count", "mean", "p10", "median", "p90", "human"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for row in table.iter_rows(named=True):
+        numbers = [_number(row[name]) for name in ("mean", "p10", "p50", "p90", "human")]
+        shown.add_row(row["measure"], row["unit"], f"{row['count']:,} {row['over']}", *numbers)
+    note = "Speech is detected by level, in steps of 10 ms. Human figures: Fisher, and the mean gap over ten languages."
+    return Group(shown, Text(note, QUIET))
+
+
 def percent(fraction: float | None) -> str:
     """A fraction as a person reads it."""
     return "–" if fraction is None else f"{fraction:.1%}"
@@ -109,17 +128,29 @@ def _counts(summary: StoreSummary) -> Table:
     return grid
 
 
-def _splits(summary: StoreSummary) -> Table:
-    table = _table("split", "#calls", "#families", "#hours", "#with memory")
+def split_rows(summary: StoreSummary) -> Iterator[tuple[str | None, str, str, str, str]]:
+    """The cells of one split under `SPLIT_COLUMNS`; the page and the terminal show the same."""
     for row in summary.splits.iter_rows(named=True):
-        table.add_row(
-            _cell(row["split"]),
+        counts = (
             f"{row['calls']:,}",
             f"{row['families']:,}",
             f"{row['hours']:,.3f}",
             f"{row['with_memory']:,}",
         )
+        yield row["split"], *counts
+
+
+def _splits(summary: StoreSummary) -> Table:
+    table = _table(*SPLIT_COLUMNS)
+    for split, *counts in split_rows(summary):
+        table.add_row(_cell(split), *counts)
     return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
 
 
 def _cell(text: str | None, style: str = "") -> Text:

@@ -17,8 +17,7 @@ from rich.text import Text
 from inkplex_data.clock import FRAME_RATE_HZ, FRAME_US
 from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PREFIX
 from inkplex_data.plural import counted
-from inkplex_data.report.view import MODALITIES, CallView, Memory, Side
-from inkplex_data.report.word_table import plain
+from inkplex_data.report.view import MODALITIES, CallView, Memory, Side, plain
 
 BARS = " ▁▂▃▄▅▆▇█"
 AGENT, CALLER, QUIET, LOST = "cyan", "yellow", "bright_black", "bold red"

@@ -10,28 +10,11 @@ Importing this module is light; torch and transformers load with the first Mimi.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from inkplex_data.libraries import require
-from inkplex_data.speech.codec_identity import CHUNK_FRAMES, CHUNK_SAMPLES, CodecIdentity
 from inkplex_data.speech.codec_source import find_codec, untrained_seed
-from inkplex_data.speech.codec_stream import Codec, CodecStream
-
-if TYPE_CHECKING:
-    from inkplex_data.speech.codec_mimi import MimiCodec, MimiStream
-
-__all__ = [
-    "CHUNK_FRAMES",
-    "CHUNK_SAMPLES",
-    "DEFAULT_CODEC",
-    "KINDS",
-    "Codec",
-    "CodecIdentity",
-    "CodecStream",
-    "MimiCodec",
-    "MimiStream",
-    "load_codec",
-]
+from inkplex_data.speech.codec_stream import Codec
 
 DEFAULT_CODEC = "kyutai/mimi"
 
@@ -50,9 +33,9 @@ def load_codec(spec: str = DEFAULT_CODEC, *, device: str = "cpu", threads: int =
     Raises ConfigError where the spec names nothing that can be had, CheckpointError where the weights
     cannot be read or are not Mimi's, MissingLibraryError without torch or transformers.
     """
-    kind, colon, name = spec.partition(":")
+    kind, colon, _ = spec.partition(":")
     if colon and kind in KINDS:
-        return KINDS[kind](name, device, threads)
+        return KINDS[kind](spec, device, threads)
     _require_mimi()
     from inkplex_data.speech.codec_mimi import MimiCodec
     from inkplex_data.speech.codec_weights import read_state
@@ -61,10 +44,11 @@ def load_codec(spec: str = DEFAULT_CODEC, *, device: str = "cpu", threads: int =
     return MimiCodec(files.id, read_state(files.weights), False, device=device, threads=threads)
 
 
-def _untrained(name: str, device: str, threads: int) -> Codec:
+def _untrained(spec: str, device: str, threads: int) -> Codec:
     """Full-size random weights with codebooks fitted to speech, for trying a pipeline offline. Never chosen by
     itself, and marked in the identity."""
-    seed = untrained_seed(name)
+    seed = untrained_seed(spec)
+    assert seed is not None
     _require_mimi()
     from inkplex_data.speech.codec_mimi import MimiCodec
     from inkplex_data.speech.codec_untrained import untrained_state
@@ -81,12 +65,4 @@ def _require_mimi() -> None:
 
 
 KINDS: Final[dict[str, Callable[[str, str, int], Codec]]] = {"untrained": _untrained}
-"""What stands before the colon of a spec → a function of what follows it, device and threads. A new codec is a line."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in {"MimiCodec", "MimiStream"}:
-        from inkplex_data.speech import codec_mimi
-
-        return getattr(codec_mimi, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+"""What stands before the colon of a spec → what loads such a spec, on a device and with threads. A new codec is a line."""

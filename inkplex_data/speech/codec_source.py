@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.errors import ConfigError
-from inkplex_data.libraries import require
+from inkplex_data.libraries import HUB_ID, hub_snapshot, seed_of
 
 WAYS_ON: Final = (
     "Name a local folder or .safetensors file with the weights (`--codec /path/to/mimi`), "
@@ -59,15 +59,13 @@ class CodecFiles:
     weights: tuple[Path, ...]
 
 
-def untrained_seed(text: str) -> int:
-    """The seed of `untrained:SEED`. Raises ConfigError where it is no integer from 0 to 2^63 − 1."""
-    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) >= 2**63:
-        raise ConfigError(
-            f"the seed of an untrained codec is a whole number from 0 to 2^63 − 1, got {text!r}",
-            where="--codec",
-            next_step="Give a number, for example `--codec untrained:0`.",
-        )
-    return int(text)
+def untrained_seed(spec: str) -> int | None:
+    """The seed of `untrained:SEED`, or None for any other spec.
+
+    Raises ConfigError where SEED is no integer from 0 to 2^63 − 1.
+    """
+    hint = "Give a number, for example `--codec untrained:0`."
+    return seed_of(spec, "untrained", what="an untrained codec", where="--codec", next_step=hint)
 
 
 def find_codec(spec: str) -> CodecFiles:
@@ -82,7 +80,7 @@ def find_codec(spec: str) -> CodecFiles:
         raise ConfigError(
             f"{spec!r} cannot be opened: {error}", where="--codec", next_step=WAYS_ON
         ) from error
-    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", spec) and not spec.endswith(".safetensors"):
+    if HUB_ID.fullmatch(spec) and not spec.endswith(".safetensors"):
         return _folder(_download(spec), spec)
     raise ConfigError(
         f"{spec!r} is not a file, a folder or a hub id (owner/name)", where="--codec", next_step=WAYS_ON
@@ -162,19 +160,7 @@ def _check_geometry(config: dict[str, Any], codec_id: str) -> None:
 
 def _download(hub_id: str) -> Path:
     """The local snapshot of a hub id; only the codec's own files are fetched, never a language model."""
-    hub = require("huggingface_hub", extra="codec", needed_for="a codec from the Hugging Face hub")
-    try:
-        folder = Path(hub.snapshot_download(hub_id, allow_patterns=["config.json", *MOSHI_WEIGHTS]))
-        if _read_config(folder).get("model_type") == "mimi":
-            folder = Path(hub.snapshot_download(hub_id, allow_patterns=["config.json", "model*.safetensors"]))
-    except ConfigError:
-        raise
-    except Exception as error:  # the hub client raises its own, its HTTP library's and OS errors alike
-        reason = str(error).strip().splitlines()
-        raise ConfigError(
-            f"the codec {hub_id!r} is not in the local cache and cannot be downloaded: "
-            f"{reason[0] if reason else type(error).__name__}",
-            where="--codec",
-            next_step=WAYS_ON,
-        ) from error
-    return folder
+    fetch = partial(hub_snapshot, hub_id, what="codec", extra="codec", where="--codec", next_step=WAYS_ON)
+    folder = fetch(["config.json", *MOSHI_WEIGHTS])
+    is_mimi = _read_config(folder).get("model_type") == "mimi"
+    return fetch(["config.json", "model*.safetensors"]) if is_mimi else folder

@@ -33,6 +33,7 @@ from transformers.initialization import no_init_weights
 
 from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.grid import CODEBOOKS
+from inkplex_data.resources import user_cache
 from inkplex_data.speech.codec_fit import fit_codebooks
 from inkplex_data.speech.codec_mimi import build_model
 from inkplex_data.speech.codec_weights import State, common_name
@@ -169,10 +170,8 @@ class _ExactRotary(nn.Module):
 
 
 def _cache_file(seed: int) -> Path:
-    root = os.environ.get("INKPLEX_CACHE")
-    folder = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "inkplex-data"
     speech = hashlib.sha256(_fit_speech_bytes()).hexdigest()[:12]
-    return folder.expanduser() / f"untrained-mimi-{VERSION}-{speech}-{seed}.safetensors"
+    return user_cache() / f"untrained-mimi-{VERSION}-{speech}-{seed}.safetensors"
 
 
 def _checksum(codebooks: npt.NDArray[np.int16]) -> npt.NDArray[np.uint8]:

@@ -30,33 +30,18 @@ from inkplex_data.speech.interleave_grid import (
     speaker_markers,
 )
 from inkplex_data.speech.interleave_types import (
-    BOS,
-    EOS,
     REASONS,
     Bools,
     Drop,
     Ints,
     Overflow,
     Policy,
-    Reason,
     Rounding,
     TextStream,
     Word,
 )
 
-__all__ = [
-    "BOS",
-    "EOS",
-    "REASONS",
-    "Drop",
-    "Overflow",
-    "Policy",
-    "Reason",
-    "Rounding",
-    "TextStream",
-    "Word",
-    "interleave",
-]
+__all__ = ["TextStream", "Word", "interleave"]
 
 _RESERVED: Final = (EPAD, PAD)
 _PLACED: Final = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -14,33 +14,17 @@ from inkplex_data.clock import FRAME_US
 from inkplex_data.errors import UsageError
 from inkplex_data.libraries import require
 from inkplex_data.memory.tables import TOKENS, VERSIONS
-from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
-from inkplex_data.store.arrays.states_read import StatesReader
-from inkplex_data.store.format import PROBLEMS, WORDS, ShardKind
+from inkplex_data.store.format import PROBLEMS, WORDS
 from inkplex_data.store.frame_streams import FrameStream, OnFrames
-from inkplex_data.store.parquet import Schema, TableReader
+from inkplex_data.store.parquet import Schema
 
 if TYPE_CHECKING:
     import torch
 
+    from inkplex_data.store.reader import Store
+
 OWN: Final = "\0own"
 """Default of `with_prefix`: the voice or role that the call's own prefix has. None means "without"."""
-
-
-class Source(Protocol):
-    """What a call needs from its store."""
-
-    @property
-    def window(self) -> int: ...
-    def table(self, kind: ShardKind, shard: int, name: str) -> TableReader: ...
-    def array(self, kind: ShardKind, shard: int, name: str) -> FrameArrayReader: ...
-    def states(self, shard: int) -> StatesReader: ...
-    def call_row(self, call_id: str) -> dict[str, Any]: ...
-    def recording_row(self, recording_id: str) -> dict[str, Any]: ...
-    def prefix(self, voice: str | None, role: str | None, *, split: str | None = None) -> StoredPrefix: ...
-    def prefix_by_id(self, prefix_id: str) -> StoredPrefix: ...
-    def problems_of(self, call_id: str) -> pl.DataFrame: ...
-    def call(self, call_id: str) -> Call: ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +56,7 @@ class Call(OnFrames):
     its own. Every part raises StoreCorruptError where stored bytes are damaged or missing.
     """
 
-    def __init__(self, source: Source, row: dict[str, Any], *, memory_of: Call | None = None) -> None:
+    def __init__(self, source: Store, row: dict[str, Any], *, memory_of: Call | None = None) -> None:
         self._source = source
         self.row = row
         self.memory_of = memory_of
@@ -175,7 +159,7 @@ class Call(OnFrames):
 
     def wrong_memory(self) -> Call:
         """This call with the memory of its partner, `wrong_memory_of`: the partner's tokens, states and
-        start on the session clock, versions built anew for this call's frames. With `with_prefix` it is a
+        start on the session clock, versions built for this call's frames. With `with_prefix` it is a
         composed example like any other, whose prefix frames read the partner's memory at that start.
 
         Raises UsageError if the call has no partner or the partner no recording.

@@ -88,17 +88,8 @@ def open_files(root: str | os.PathLike[str]) -> Files:
     return LocalFiles(Path(text))
 
 
-def fsync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable: a rename survives a power cut only after this."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def fsync_file(path: Path) -> None:
-    """Make the bytes of one file durable."""
+def fsync(path: Path) -> None:
+    """Make the bytes of a file, or the names in a folder, durable: a rename survives a power cut only after this."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -161,24 +152,24 @@ class LocalFiles:
                 temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-        fsync_folder(target.parent)
+        fsync(target.parent)
 
     def put(self, source: Path, key: str) -> None:
         target = self.folder / key
         target.parent.mkdir(parents=True, exist_ok=True)
-        fsync_file(source)
+        fsync(source)
         if source.stat().st_dev == target.parent.stat().st_dev:
             source.replace(target)
         else:  # a rename cannot cross file systems: copy beside the target first
             temporary = target.with_name(f".tmp-{target.name}-{secrets.token_hex(4)}")
             try:
                 shutil.copyfile(source, temporary)
-                fsync_file(temporary)
+                fsync(temporary)
                 temporary.replace(target)
             finally:
                 temporary.unlink(missing_ok=True)
             source.unlink()
-        fsync_folder(target.parent)
+        fsync(target.parent)
 
     def remove(self, key: str) -> None:
         path = self.folder / key

@@ -7,7 +7,7 @@ A filter on `call_id` (or `recording_id`) is answered from the calls table, so `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -15,14 +15,14 @@ from polars.io.plugins import register_io_source
 
 from inkplex_data.clock import FRAME_US, US_PER_S
 from inkplex_data.grid import EPAD, PAD
-from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store import frame_streams
-from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
-from inkplex_data.store.catalog import Catalog, IndexTable
-from inkplex_data.store.format import WORDS, ShardKind
+from inkplex_data.store.catalog import IndexTable
 from inkplex_data.store.frame_streams import Column, FrameStream
-from inkplex_data.store.parquet import Schema, TableReader
+from inkplex_data.store.parquet import Schema
 from inkplex_data.store.pushdown import decidable, needed_columns, row_batches
+
+if TYPE_CHECKING:
+    from inkplex_data.store.reader import Store
 
 Batches = Iterator[pl.DataFrame]
 
@@ -47,18 +47,7 @@ def _shown() -> dict[str, tuple[FrameStream, Column]]:
     return {column.name: (stream, column) for stream in frame_streams.STREAMS for column in stream.columns}
 
 
-class Shards(Protocol):
-    """What a source needs from a store: its parts, opened once."""
-
-    catalog: Catalog
-
-    def owners(self, kind: Literal["calls", "recordings"]) -> pl.DataFrame: ...
-    def table(self, kind: ShardKind, shard: int, name: str) -> TableReader: ...
-    def array(self, kind: ShardKind, shard: int, name: str) -> FrameArrayReader: ...
-    def pieces(self) -> pl.Series | None: ...
-
-
-def scan_index(store: Shards, table: IndexTable) -> pl.LazyFrame:
+def scan_index(store: Store, table: IndexTable) -> pl.LazyFrame:
     """One of the index tables."""
     schema = store.catalog.schema(table)
 
@@ -69,24 +58,8 @@ def scan_index(store: Shards, table: IndexTable) -> pl.LazyFrame:
     return _source(schema, read)
 
 
-def scan_words(store: Shards) -> pl.LazyFrame:
-    """`format.WORDS` with `call_id` in front."""
-    return _scan_rows(store, "calls", "words", WORDS)
-
-
-def scan_versions(store: Shards) -> pl.LazyFrame:
-    """`memory.tables.VERSIONS` with `call_id` in front."""
-    return _scan_rows(store, "calls", "versions", VERSIONS)
-
-
-def scan_tokens(store: Shards) -> pl.LazyFrame:
-    """`memory.tables.TOKENS` with `recording_id` in front."""
-    return _scan_rows(store, "recordings", "tokens", TOKENS)
-
-
-def _scan_rows(
-    store: Shards, kind: Literal["calls", "recordings"], table: str, stored: Schema
-) -> pl.LazyFrame:
+def scan_rows(store: Store, kind: Literal["calls", "recordings"], table: str, stored: Schema) -> pl.LazyFrame:
+    """A table of which calls or recordings have rows, `stored` with their id in front."""
     own_id, own_ix = ("call_id", "call_ix") if kind == "calls" else ("recording_id", "recording_ix")
     offset, count = f"{table.removesuffix('s')}_offset", table
     schema = {own_id: pl.String(), **stored}
@@ -107,7 +80,7 @@ def _scan_rows(
     return _source(schema, read)
 
 
-def scan_frames(store: Shards) -> pl.LazyFrame:
+def scan_frames(store: Store) -> pl.LazyFrame:
     """Every frame of every call: `frame_schema()`."""
     shown = _shown()
 
@@ -177,7 +150,7 @@ def _grid(owners: pl.DataFrame, counts: Sequence[int], first: int, last: int) ->
     )
 
 
-def _column(column: Column, values: np.ndarray[Any, Any], store: Shards | None = None) -> pl.Series:
+def _column(column: Column, values: np.ndarray[Any, Any], store: Store | None = None) -> pl.Series:
     """A column from a stream's stored frames, [n] or [n, width]. `store` is whose pieces ids are spelled in."""
     if column.spelled:
         pieces = None if store is None else store.pieces()

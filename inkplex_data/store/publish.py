@@ -18,7 +18,7 @@ from pathlib import Path
 
 from inkplex_data.errors import StoreCorruptError, StoreError
 from inkplex_data.store.documents import dump_json, load_json, take
-from inkplex_data.store.files import Files, LocalFiles, check_key, fsync_file, fsync_folder, open_files
+from inkplex_data.store.files import Files, LocalFiles, check_key, fsync, open_files
 from inkplex_data.store.format import FORMAT, SHARD_KINDS, ShardKind
 
 _SHARD_NAME = re.compile(r"\d{6,}")
@@ -89,7 +89,7 @@ def read_shard(files: Files, kind: ShardKind, shard: int) -> ShardInfo | None:
             take(entry, "size_bytes", int, where=where), take(entry, "sha256", str, where=where)
         )
         if digest.size_bytes < 0 or not _SHA256.fullmatch(digest.sha256):
-            raise StoreCorruptError(f"file {name!r} has a size or digest that is none", where=where)
+            raise StoreCorruptError(f"file {name!r} has an invalid size or digest", where=where)
         digests[name] = digest
     data = files.read(key)
     assert data is not None
@@ -145,10 +145,7 @@ class StagedShard:
                 "kind": self.kind,
                 "shard": self.shard,
                 "counts": dict(counts),
-                "files": {
-                    name: {"size_bytes": digest.size_bytes, "sha256": digest.sha256}
-                    for name, digest in digests.items()
-                },
+                "files": {name: vars(digest) for name, digest in digests.items()},
             }
         )
         self._refuse_published()
@@ -157,11 +154,11 @@ class StagedShard:
         if isinstance(self.files, LocalFiles):
             target = self.files.folder / self.key
             for name in names:
-                fsync_file(self.folder / name)
+                fsync(self.folder / name)
             for folder in {self.folder, *(p for p in self.folder.rglob("*") if p.is_dir())}:
-                fsync_folder(folder)
+                fsync(folder)
             self.folder.rename(target)
-            fsync_folder(target.parent)
+            fsync(target.parent)
         else:
             for name in names:
                 self.files.put(self.folder / name, f"{self.key}/{name}")

@@ -12,6 +12,7 @@ import polars as pl
 
 from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.grid import WINDOW
+from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store import frame_streams, lazy
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
@@ -19,7 +20,7 @@ from inkplex_data.store.call import Call, ComposedCall, StoredPrefix
 from inkplex_data.store.catalog import Catalog
 from inkplex_data.store.describe import read_description, read_pieces
 from inkplex_data.store.files import Files, open_files
-from inkplex_data.store.format import ShardKind
+from inkplex_data.store.format import WORDS, ShardKind
 from inkplex_data.store.index import family_splits
 from inkplex_data.store.parquet import TableReader
 from inkplex_data.store.publish import shard_folder
@@ -143,15 +144,15 @@ class Store:
 
     def words(self) -> pl.LazyFrame:
         """`call_id` and `format.WORDS`."""
-        return lazy.scan_words(self)
+        return lazy.scan_rows(self, "calls", "words", WORDS)
 
     def versions(self) -> pl.LazyFrame:
         """`call_id` and `memory.tables.VERSIONS`, on the frames of the call."""
-        return lazy.scan_versions(self)
+        return lazy.scan_rows(self, "calls", "versions", VERSIONS)
 
     def tokens(self) -> pl.LazyFrame:
         """`recording_id` and `memory.tables.TOKENS`."""
-        return lazy.scan_tokens(self)
+        return lazy.scan_rows(self, "recordings", "tokens", TOKENS)
 
     def frames(self) -> pl.LazyFrame:
         """`lazy.frame_schema()`: one row per frame. Only the columns, calls and chunks a query needs are read."""

@@ -115,7 +115,7 @@ def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Fault
             if ref.key not in digests:
                 yield store_fault("missing-shard", where, f"lists {ref.key}, which is not published", REBUILD)
             elif digests[ref.key] != ref.sha256:
-                what = f"lists {ref.key} with another shard.json than the one there"
+                what = f"lists {ref.key} with a shard.json that differs from the one there"
                 yield store_fault("changed-shard", where, what, "Restore the shard from a copy.")
     if not numbers:
         what = "has no snapshot: its first build has not finished"

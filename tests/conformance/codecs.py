@@ -17,7 +17,8 @@ import pytest
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from inkplex_data.errors import UsageError
 from inkplex_data.grid import AUDIO_CARD, CODEBOOKS
-from inkplex_data.speech.codec import CHUNK_SAMPLES, Codec
+from inkplex_data.speech.codec_identity import CHUNK_SAMPLES
+from inkplex_data.speech.codec_stream import Codec
 
 SOUND = np.random.default_rng(5).normal(scale=0.1, size=CHUNK_SAMPLES + 5_000).astype(np.float32)
 

@@ -217,7 +217,7 @@ def test_the_tokens_are_real_ones() -> None:
 def test_twins_are_one_call_until_the_fork() -> None:
     by_id = {entry["id"]: entry for entry in manifest()}
     one, twin = by_id["bill-85-credit"], by_id["bill-85-no-credit"]
-    branch = read_recording(CORPUS / twin["recording"]).header.branch_of
+    branch = read_recording(CORPUS / twin["recording"]).header.fork
     assert branch is not None
     assert branch[0] == "bill-85-credit"
     fork_us = branch[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,10 +125,12 @@ def test_a_trained_model_is_not_run_on_byte_tokens(tmp_path: Path) -> None:
         def chunks(self) -> Iterator[np.ndarray]:
             yield from ()
 
-    header = RecordingHeader("r", None, "inkling-bytes", None, "constructed", None, None)
+    header = RecordingHeader(schema="inkplex/recording@1", recording="r", tokenizer="inkling-bytes")
     _check_vocabulary(header, Source(untrained=True), tmp_path / "r.jsonl")
     _check_vocabulary(
-        dataclasses.replace(header, tokenizer="inkling-o200k"), Source(untrained=False), tmp_path / "r.jsonl"
+        header.model_copy(update={"tokenizer": "inkling-o200k"}),
+        Source(untrained=False),
+        tmp_path / "r.jsonl",
     )
     with pytest.raises(RecordingError, match="bytes"):
         _check_vocabulary(header, Source(untrained=False), tmp_path / "r.jsonl")

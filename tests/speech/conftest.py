@@ -10,7 +10,8 @@ import soundfile
 import soxr
 import torch
 
-from inkplex_data.speech.codec import MimiCodec, load_codec
+from inkplex_data.speech.codec import load_codec
+from inkplex_data.speech.codec_mimi import MimiCodec
 
 # Tests run side by side; more threads than cores only wait for each other.
 torch.set_num_threads(1)

@@ -16,8 +16,10 @@ import soxr
 import torch
 from transformers import MimiConfig, MimiModel
 
-from inkplex_data.speech.codec import CHUNK_SAMPLES, Codec, MimiCodec
 from inkplex_data.speech.codec_decode import decode_windows
+from inkplex_data.speech.codec_identity import CHUNK_SAMPLES
+from inkplex_data.speech.codec_mimi import MimiCodec
+from inkplex_data.speech.codec_stream import Codec
 from tests.conformance.codecs import SOUND, CodecConformance
 
 # Weights of untrained:0; equal on every machine, so stores built anywhere name the same codec.

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from inkplex_data.speech import codec_untrained
-from inkplex_data.speech.codec import MimiCodec
+from inkplex_data.speech.codec_mimi import MimiCodec
 
 
 @pytest.fixture(scope="module")

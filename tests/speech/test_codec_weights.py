@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save_file
 
 from inkplex_data.errors import CheckpointError
-from inkplex_data.speech.codec import MimiCodec, load_codec
-from inkplex_data.speech.codec_mimi import build_model
+from inkplex_data.speech.codec import load_codec
+from inkplex_data.speech.codec_mimi import MimiCodec, build_model
 from inkplex_data.speech.codec_weights import common_name, from_moshi, read_state, state_sha256
 
 LAYERS = 8

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.problems import CODES
-from inkplex_data.speech.interleave import REASONS, TextStream, Word, interleave
+from inkplex_data.speech.interleave import TextStream, Word, interleave
+from inkplex_data.speech.interleave_types import REASONS
 from tests.speech.stepwise import stepwise
 
 MAIN, OTHER, THIRD = "SPEAKER_MAIN", "SPEAKER_OTHER", "SPEAKER_THIRD"

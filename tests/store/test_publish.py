@@ -157,11 +157,11 @@ def document(folder: Path) -> dict[str, Any]:
         ),
         (
             lambda d: d["files"].update({"x": {"size_bytes": -1, "sha256": "0" * 64}}),
-            "size or digest that is none",
+            "invalid size or digest",
         ),
         (
             lambda d: d["files"].update({"x": {"size_bytes": 1, "sha256": "zz"}}),
-            "size or digest that is none",
+            "invalid size or digest",
         ),
         (lambda d: d["files"].update({"x": 5}), "has no size and digest"),
     ],

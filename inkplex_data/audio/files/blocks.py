@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from inkplex_data.audio.files.decoders import DecodeStopped, Samples
+
+T = TypeVar("T")
 
 
 def rechunk(pieces: Iterable[Samples], size: int) -> Iterator[Samples]:
@@ -26,6 +30,29 @@ def rechunk(pieces: Iterable[Samples], size: int) -> Iterator[Samples]:
         held, held_samples = [joined[..., whole:]], held_samples - whole
     if held_samples:
         yield np.concatenate(held, axis=-1)
+
+
+def twice(items: Iterable[T]) -> tuple[Iterator[T], Iterator[T]]:
+    """The same items for two readers that go in step; what one is ahead of the other is held, and nothing else.
+
+    `itertools.tee` would keep up to 57 items that both have read, which are tens of megabytes of audio.
+    """
+    source = iter(items)
+
+    def read(own: deque[T], other: deque[T]) -> Iterator[T]:
+        while True:
+            if not own:
+                try:
+                    item = next(source)
+                except StopIteration:
+                    return
+                own.append(item)
+                other.append(item)
+                del item
+            yield own.popleft()
+
+    one, other = deque[T](), deque[T]()
+    return read(one, other), read(other, one)
 
 
 @dataclass

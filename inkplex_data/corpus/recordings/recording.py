@@ -12,10 +12,10 @@ from inkplex_data.corpus.jsontext import Line, numbered_lines
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.recordings.recording_lines import (
     RecordedRequest,
-    RecordingHeader,
     parse_header,
     parse_request,
 )
+from inkplex_data.corpus.recordings.recording_models import RecordingHeader
 from inkplex_data.errors import CorpusError, RecordingError
 from inkplex_data.faults import Fault, FaultError
 from inkplex_data.problems import recording_refusal

@@ -18,8 +18,7 @@ from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.fields import SECONDS_LIMIT
 from inkplex_data.corpus.jsontext import KEY_TWICE, Line, given_twice, parse_json
 from inkplex_data.corpus.paths import Paths
-from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
-from inkplex_data.corpus.recordings.recording_models import RecordingHeader as HeaderModel
+from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA, RecordingHeader
 from inkplex_data.faults import Fault, FaultError, faults_of, short
 from inkplex_data.grid import KINDS, MEDIA
 
@@ -28,19 +27,6 @@ INT32_LIMIT = 2**31
 TOKEN_FIELDS = frozenset({"id", "kind", "text", "bytes_b64", "at", "ready_at", "special", "media"})
 REQUEST_FIELDS = frozenset({"call", "cached", "tokens", "states"})
 TIME_TWICE = frozenset({given_twice("at"), given_twice("ready_at")})
-
-
-@dataclass(frozen=True)
-class RecordingHeader:
-    """First line of a recording. `branch_of`: the twin's recording id and the session time of the fork in µs."""
-
-    recording: str
-    model: str | None
-    tokenizer: str | None
-    branch_of: tuple[str, int] | None
-    times: str
-    schedule: dict[str, Any] | None
-    provenance: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -76,21 +62,11 @@ def parse_header(line: Line) -> RecordingHeader:
             got = data.get("schema", data) if isinstance(data, dict) else data
             rule = f"is not a header: its `schema` must be {HEADER_SCHEMA!r}"
             raise FaultError(Fault(rule, short(got), "/schema"))
-        model = HeaderModel.model_validate(data)
+        return RecordingHeader.model_validate(data)
     except FaultError as error:
         raise FaultError(*(replace(fault, code="recording-header") for fault in error.faults)) from error
     except ValidationError as error:
-        raise FaultError(*faults_of(error, data, HeaderModel, code="recording-header")) from error
-    branch = model.branch_of
-    return RecordingHeader(
-        recording=model.recording,
-        model=model.model,
-        tokenizer=model.tokenizer,
-        branch_of=None if branch is None else (branch.recording, seconds_to_us(branch.at)),
-        times=model.times,
-        schedule=model.schedule,
-        provenance=model.provenance,
-    )
+        raise FaultError(*faults_of(error, data, RecordingHeader, code="recording-header")) from error
 
 
 def parse_request(line: Line, paths: Paths) -> RecordedRequest:

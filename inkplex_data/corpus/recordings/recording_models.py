@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict, model_validator
 
+from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.fields import Flag, Index, JsonObject, Model, Name, Seconds, Text
 
 HEADER_SCHEMA = "inkplex/recording@1"
@@ -37,6 +38,12 @@ class RecordingHeader(Model):
         default=None, description="the declared schedule of constructed times"
     )
     provenance: JsonObject | None = None
+
+    @property
+    def fork(self) -> tuple[str, int] | None:
+        """The recording that this one branches from, and the session time of the fork in µs."""
+        branch = self.branch_of
+        return None if branch is None else (branch.recording, seconds_to_us(branch.at))
 
 
 class Cached(Model):

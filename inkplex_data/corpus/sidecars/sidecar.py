@@ -8,22 +8,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import ValidationError
-
 from inkplex_data.clock import FRAME_US, samples_to_us, seconds_to_us
-from inkplex_data.corpus.fields import Interval
-from inkplex_data.corpus.jsontext import read_document
-from inkplex_data.corpus.sidecars.crop import crop
+from inkplex_data.corpus.fields import Interval, read_model
 from inkplex_data.corpus.sidecars.sidecar_models import HistorySegment, Masks, Sidecar, Spans
-from inkplex_data.errors import CorpusError
-from inkplex_data.faults import Fault, faults_of
+from inkplex_data.faults import Fault, FaultError
 from inkplex_data.problems import refusal
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = ["Heard", "Sidecar", "availability_faults", "crop", "frame_mask", "heard_spans", "read_sidecar"]
 
 Modality = Literal["text", "agent", "caller"]
 
@@ -31,14 +24,10 @@ Modality = Literal["text", "agent", "caller"]
 def read_sidecar(path: Path) -> Sidecar:
     """The sidecar in `path`. Raises CallRefused with code sidecar-invalid, which names every fault."""
     try:
-        data = read_document(path)
-        return Sidecar.model_validate(data)
-    except ValidationError as error:
-        reasons = "; ".join(map(str, faults_of(error, data, Sidecar)))
-    except (CorpusError, OSError) as error:
-        reasons = str(error)
-    next_step = f"Correct the sidecar; `inkplex-data validate '{path}'` lists all its faults."
-    raise refusal("sidecar-invalid", f"{path.name}: {reasons}", next_step=next_step)
+        return read_model(path, Sidecar)
+    except FaultError as error:
+        next_step = f"Correct the sidecar; `inkplex-data validate '{path}'` lists all its faults."
+        raise refusal("sidecar-invalid", f"{path.name}: {error.what}", next_step=next_step) from error
 
 
 @dataclass(frozen=True)

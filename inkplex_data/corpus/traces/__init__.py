@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -97,21 +96,13 @@ def _documents(data: bytes) -> tuple[list[tuple[Any, str]], list[CallRefused]]:
     try:
         return [(parse_json(data), "")], []
     except FaultError as whole:
-        fault = _not_json(str(whole), "")
+        fault = refusal("trace-message", str(whole))
     documents, faults = [], []
-    for number, line in _lines(data):
-        try:
-            documents.append((parse_json(line), f"line {number}: "))
-        except FaultError as error:
-            faults.append(_not_json(str(error), f"line {number}: "))
-    return (documents, faults) if documents else ([], [fault])
-
-
-def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
     for number, line in enumerate(data.split(b"\n"), start=1):
-        if line.strip():
-            yield number, line
-
-
-def _not_json(what: str, place: str) -> CallRefused:
-    return refusal("trace-message", f"{place}{what}")
+        place = f"line {number}: "
+        try:
+            if line.strip():
+                documents.append((parse_json(line), place))
+        except FaultError as error:
+            faults.append(refusal("trace-message", f"{place}{error}"))
+    return (documents, faults) if documents else ([], [fault])

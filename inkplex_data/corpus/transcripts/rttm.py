@@ -40,7 +40,7 @@ def turns(content: Content, recording: str | None = None) -> list[Segment]:
     """The speaker turns of one recording, in file order, without text.
 
     `recording` defaults to the one that the file holds, or the one named like the file.
-    Raises CallRefused (words-unreadable) for a line that is none, and where it is not clear which recording.
+    Raises CallRefused (words-unreadable) for a malformed line, and where it is not clear which recording.
     """
     recording = own_audio(content, recordings(content)) if recording is None else recording
     found = []

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, RequestPlan, plan_capture
 from inkplex_data.memory.capture.inkling import Inkling, fork_cache, share_prefix
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_tensor
@@ -51,7 +50,7 @@ def capture_states(
         states = from_tensor(rows)
         bad = first_not_finite(states)
         if bad is not None:
-            raise _error(
+            raise recording_refusal(
                 "recording-states-invalid",
                 f"request {number}: the model's states at position {first + bad} are not finite in bfloat16",
                 source,
@@ -110,32 +109,27 @@ def _compute(request: Request, model: Inkling, cache: Any, own: slice, audio: Au
 
 def check_request(request: Request, model: Inkling, *, source: str, audio: Audio | None = None) -> None:
     """Raise RecordingError where the model cannot compute the request's tokens."""
-    where = f"{source}:{request.line}"
+    where, name = f"{source}:{request.line}", f"request {request.call}"
     unknown = np.flatnonzero((request.media == 0) & ~((request.ids >= 0) & (request.ids < model.vocabulary)))
     if len(unknown):
         at = int(unknown[0])
-        raise _error(
+        raise recording_refusal(
             "recording-token-id",
             f"token {at} of request {request.call} has id {request.ids[at]}; {model.identity.id} has "
             f"{model.vocabulary} ids",
             where,
         )
-    if (request.media == IMAGE).any():
-        at = int(np.flatnonzero(request.media == IMAGE)[0])
-        what = f"token {at} of request {request.call} stands for an image, which the recording does not carry"
-        raise _error("recording-media-absent", what, where)
-    placeholders = int((request.media == AUDIO).sum())
+    images = np.flatnonzero(request.media == IMAGE)
+    heard = int((request.media == AUDIO).sum())
     given = None if audio is None else audio.get(request.call)
-    if placeholders and given is None:
-        what = f"{placeholders} tokens of request {request.call} stand for audio, which the recording does not carry"
-        raise _error("recording-media-absent", what, where)
-    if placeholders and model.audio is None:
-        what = f"{model.identity.id} has no audio front end for the audio tokens of request {request.call}"
-        raise _error("recording-media-absent", what, where)
-    if given is not None and len(given) != placeholders:
-        what = f"request {request.call} has {placeholders} audio tokens and {len(given)} dMel rows"
-        raise _error("recording-media-absent", what, where)
-
-
-def _error(code: str, what: str, where: str) -> RecordingError:
-    return recording_refusal(code, what, where)
+    absent = ""
+    if len(images):
+        absent = f"token {images[0]} of {name} stands for an image, which the recording does not carry"
+    elif heard and given is None:
+        absent = f"{heard} tokens of {name} stand for audio, which the recording does not carry"
+    elif heard and model.audio is None:
+        absent = f"{model.identity.id} has no audio front end for the audio tokens of {name}"
+    elif given is not None and len(given) != heard:
+        absent = f"{name} has {heard} audio tokens and {len(given)} dMel rows"
+    if absent:
+        raise recording_refusal("recording-media-absent", absent, where)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import STATE_ROWS
-from inkplex_data.libraries import require
+from inkplex_data.libraries import HUB_ID, hub_snapshot, seed_of
 
 WHERE: Final = "memory.capture.model"
 WAYS_ON: Final = (
@@ -38,16 +38,8 @@ def small_seed(spec: str) -> int | None:
 
     Raises ConfigError where SEED is no integer from 0 to 2^63 − 1.
     """
-    if not spec.startswith("small:"):
-        return None
-    text = spec.removeprefix("small:")
-    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) >= 2**63:
-        raise ConfigError(
-            f"the seed of the small model is a whole number from 0 to 2^63 − 1, got {text!r}",
-            where=WHERE,
-            next_step="Write a number, for example small:0.",
-        )
-    return int(text)
+    hint = "Write a number, for example small:0."
+    return seed_of(spec, "small", what="the small model", where=WHERE, next_step=hint)
 
 
 def find_checkpoint(spec: str) -> InklingCheckpoint:
@@ -58,7 +50,7 @@ def find_checkpoint(spec: str) -> InklingCheckpoint:
     path = Path(spec).expanduser()
     if path.is_dir():
         return _checked(path.resolve().name, path)
-    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", spec):
+    if HUB_ID.fullmatch(spec):
         return _checked(spec, _download(spec))
     raise ConfigError(
         f"{spec!r} is neither a folder nor a hub id (owner/name)", where=WHERE, next_step=WAYS_ON
@@ -106,19 +98,7 @@ def _read_config(folder: Path, model_id: str) -> dict[str, Any]:
 
 
 def _download(hub_id: str) -> Path:
-    hub = require("huggingface_hub", extra="memory", needed_for="a model from the Hugging Face hub")
-    try:
-        # The configuration alone first: another model's weights need not be fetched to be refused.
-        folder = Path(hub.snapshot_download(hub_id, allow_patterns=["config.json"]))
-        _checked(hub_id, folder)
-        return Path(hub.snapshot_download(hub_id, allow_patterns=["*.json", "*.safetensors"]))
-    except ConfigError:
-        raise
-    except Exception as error:  # the hub client raises its own, its HTTP library's and OS errors alike
-        reason = str(error).strip().splitlines()
-        raise ConfigError(
-            f"the model {hub_id!r} is not in the local cache and cannot be downloaded: "
-            f"{reason[0] if reason else type(error).__name__}",
-            where=WHERE,
-            next_step=WAYS_ON,
-        ) from error
+    fetch = partial(hub_snapshot, hub_id, what="model", extra="memory", where=WHERE, next_step=WAYS_ON)
+    # The configuration alone first: another model's weights need not be fetched to be refused.
+    _checked(hub_id, fetch(["config.json"]))
+    return fetch(["*.json", "*.safetensors"])

@@ -15,7 +15,8 @@ from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, frame_mask
+from inkplex_data.corpus.sidecars.sidecar import frame_mask
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
 from inkplex_data.memory.tables import VERSIONS

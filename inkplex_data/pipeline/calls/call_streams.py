@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from inkplex_data.audio.band import is_telephony
 from inkplex_data.audio.call_audio import CHUNK_SAMPLES, CallAudio
 from inkplex_data.audio.call_scan import SIDES, Side
-from inkplex_data.audio.files.blocks import rechunk
+from inkplex_data.audio.files.blocks import rechunk, twice
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.sidecars.sidecar_models import Transform
 from inkplex_data.errors import UsageError
@@ -36,7 +35,7 @@ class CallStreams:
         To be read in step: what one side is ahead of the other is held in memory. Raises CallRefused where the
         audio differs from its scan.
         """
-        first, second = itertools.tee(self.audio.streams(samples=self.scan.samples))
+        first, second = twice(self.audio.streams(samples=self.scan.samples))
         agent, caller = (pair[0] for pair in first), (pair[1] for pair in second)
         return self._widened("agent", agent), self._widened("caller", caller)
 
@@ -69,4 +68,4 @@ def _counted(chunks: Iterable[npt.NDArray[np.float32]], samples: int, what: str)
         done += len(chunk)
         yield chunk
     if done != samples:
-        raise UsageError(f"the bandwidth extension {what!r} made {done:,} samples of {samples:,}")
+        raise UsageError(f"the bandwidth extension {what!r} returned {done:,} of {samples:,} samples")

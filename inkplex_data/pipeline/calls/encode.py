@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from inkplex_data.audio.activity import LevelMeter, speech_activity
 from inkplex_data.audio.augment_caller import Heard
 from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.audio.augment_streams import change_agent, change_caller
+from inkplex_data.audio.files.blocks import twice
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import frame_energy_db
 from inkplex_data.config.recipe import Recipe
@@ -46,7 +46,7 @@ def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | No
     if augmentation is not None:
         echoed: Iterable[Samples] = ()
         if plan.hears_agent:
-            agent, echoed = itertools.tee(agent)
+            agent, echoed = twice(agent)
         heard = Heard(streams.scan.samples, augmentation.caller_rms, echoed, augmentation.noise_folder)
         caller = change_caller(caller, plan, heard)
     levels: tuple[list[Levels], list[Levels]] = ([], [])

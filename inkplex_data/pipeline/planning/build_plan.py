@@ -134,7 +134,7 @@ def _with_one_recording_per_id(
             continue
         sha256, owner = owners.setdefault(recording.recording_id, (recording.sha256, str(entry.recording)))
         if sha256 != recording.sha256:
-            message = f"its recording {recording.recording_id!r} differs from the one of that id in {owner}"
+            message = f"its recording {recording.recording_id!r} differs from the one with that id in {owner}"
             refusals.add(
                 entry.call_id,
                 "recording-id-twice",

@@ -5,7 +5,6 @@ A run that was interrupted goes on where it stopped, because a call that has its
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import write_json, write_json_lines
 from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_files
 from inkplex_data.audio.resample import resample
 from inkplex_data.corpus.call_text import CallText, has_word_times, speaker_rule
@@ -64,11 +63,6 @@ def voice_channels(entry: CallEntry) -> tuple[ChannelRef, ChannelRef | None]:
         return ChannelRef(files.agent), None
     audio = files.channels(entry.channels)
     return audio.agent, audio.caller
-
-
-def agent_channel(entry: CallEntry) -> ChannelRef:
-    """Where the agent's voice is: a one-channel file holds one voice. Raises CallRefused."""
-    return voice_channels(entry)[0]
 
 
 def known_text(entry: CallEntry) -> Path | None:
@@ -233,8 +227,7 @@ def _record(folder: Path, failures: list[dict[str, Any]]) -> None:
         record.unlink(missing_ok=True)
         return
     record.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(record) as file:
-        file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in failures).encode())
+    write_json_lines(record, failures)
 
 
 def method_of(words: list[TimedWord]) -> str:
@@ -246,8 +239,7 @@ def write_words(path: Path, words: list[TimedWord]) -> None:
     """The Moshi layout's JSON, plain numbers only, whole or not at all. Text conditions of a file there are kept."""
     path.parent.mkdir(parents=True, exist_ok=True)
     document = moshi_document(words, method=method_of(words), text_conditions=_text_conditions(path))
-    with replacing(path) as file:
-        file.write(json.dumps(document, ensure_ascii=False, allow_nan=False).encode())
+    write_json(path, document)
 
 
 def _text_conditions(path: Path) -> dict[str, Any] | None:

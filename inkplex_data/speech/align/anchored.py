@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.problems import refusal
-from inkplex_data.speech.align.packing import Window, pack
+from inkplex_data.speech.align.packing import pack
 from inkplex_data.speech.align.transcribe import Heard, SpeechAligner
 from inkplex_data.speech.align.vad import speech_intervals
 from inkplex_data.speech.spoken_form import spoken
@@ -75,53 +75,32 @@ def time_whole_text(
     places = places_of([_folded(word) for word in words], heard, offsets[-1])
     lost = {index for index, place in enumerate(places) if place is None}
     timed: list[TimedWord] = []
-    for number, (window, cut) in enumerate(zip(windows, cuts, strict=True)):
+    for window, cut, (start_us, end_us) in zip(windows, cuts, itertools.pairwise(offsets), strict=True):
         own = [
             (index, place)
             for index, place in enumerate(places)
-            if place is not None
-            and offsets[number] <= min(place.middle_us, offsets[-1] - 1) < offsets[number + 1]
+            if place is not None and start_us <= min(place.middle_us, offsets[-1] - 1) < end_us
         ]
-        timed += _timed(
-            own,
-            words,
-            speakers=speakers,
-            window=window,
-            cut=cut,
-            offset_us=offsets[number],
-            aligner=aligner,
-            lost=lost,
+        guesses = [
+            Heard(words[at], place.start_us - start_us, place.end_us - start_us, place.confidence)
+            for at, place in own
+        ]
+        spans = aligner.spans(cut, guesses, window.end_us)
+        # A word that no sound fits and that was not heard either is lost.
+        found = [
+            (at, guess, span)
+            for (at, place), guess, span in zip(own, guesses, spans, strict=True)
+            if span is not None or place.anchor
+        ]
+        lost |= {at for at, _ in own} - {at for at, _, _ in found}
+        timed += aligner.on_call(
+            [guess for _, guess, _ in found],
+            [span for _, _, span in found],
+            ["whisper" if span is None else f"forced+{aligner.retime}" for _, _, span in found],
+            [speakers[at] for at, _, _ in found],
+            window,
         )
     return Anchored(sorted(timed, key=lambda word: word.start_us), runs(sorted(lost)))
-
-
-def _timed(
-    own: list[tuple[int, Place]],
-    words: Sequence[str],
-    *,
-    speakers: Sequence[str],
-    window: Window,
-    cut: npt.NDArray[np.float32],
-    offset_us: int,
-    aligner: SpeechAligner,
-    lost: set[int],
-) -> list[TimedWord]:
-    """The words of one window. Those that no sound fits and that were not heard either go to `lost`."""
-    guesses = [
-        Heard(words[index], place.start_us - offset_us, place.end_us - offset_us, place.confidence)
-        for index, place in own
-    ]
-    spans = aligner.spans(cut, guesses, window.end_us)
-    kept = [number for number, (_, place) in enumerate(own) if spans[number] is not None or place.anchor]
-    lost.update(own[number][0] for number in range(len(own)) if number not in set(kept))
-    methods = ["whisper" if spans[number] is None else f"forced+{aligner.retime}" for number in kept]
-    return aligner.on_call(
-        [guesses[number] for number in kept],
-        [spans[number] for number in kept],
-        methods,
-        [speakers[own[number][0]] for number in kept],
-        window,
-    )
 
 
 def places_of(known: list[str], heard: list[Heard], total_us: int) -> list[Place | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ import numpy as np
 from inkplex_data.atomic import replacing
 from inkplex_data.errors import CheckpointError, InkplexError
 from inkplex_data.libraries import require
+from inkplex_data.resources import user_cache
 from inkplex_data.speech.align.ctranslate2_file import read_variables
 from inkplex_data.speech.align.whisper_names import WhisperShape, shape_of, state_dict_of
 
@@ -101,10 +101,3 @@ def _upper_half(shape: WhisperShape) -> list[list[int]]:
         for layer in range(shape.n_text_layer // 2, shape.n_text_layer)
         for head in range(shape.n_text_head)
     ]
-
-
-def user_cache() -> Path:
-    """Folder for files that can be made again."""
-    root = os.environ.get("INKPLEX_CACHE")
-    folder = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "inkplex-data"
-    return folder.expanduser()

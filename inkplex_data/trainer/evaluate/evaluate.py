@@ -5,7 +5,6 @@ OUT/scores.parquet   OUT/summary.parquet   OUT/twins.parquet   OUT/evaluation.js
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import replacing, write_json
 from inkplex_data.errors import UsageError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
@@ -116,14 +115,8 @@ def write_evaluation(
     for name, table in tables.items():
         with replacing(out / f"{name}.parquet") as file:
             table.write_parquet(file)
-    body = {
-        "schema": SCHEMA,
-        **about,
-        "summary": found.summary.to_dicts(),
-        "twins": found.twin_summary,
-    }
+    body = {"schema": SCHEMA, **about, "summary": found.summary.to_dicts(), "twins": found.twin_summary}
     if generations is not None:
         body["generations"] = summarise_generations(generations)
-    with replacing(out / "evaluation.json") as file:
-        file.write((json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode())
+    write_json(out / "evaluation.json", body, indent=1)
     return body

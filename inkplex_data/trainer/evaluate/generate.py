@@ -21,7 +21,6 @@ from inkplex_data.errors import UsageError
 from inkplex_data.store.call import Call
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.render import (
-    Provenance,
     decode_stereo,
     folder_name,
     generation_json,
@@ -42,7 +41,7 @@ from inkplex_data.trainer.evaluate.scores import aligned
 from inkplex_data.trainer.run.run_files import TrainedModel
 
 if TYPE_CHECKING:
-    from inkplex_data.speech.codec import Codec
+    from inkplex_data.speech.codec_stream import Codec
 
 NAMES = {"none": "baseline", "own": "trained", "wrong": "wrong-memory"}
 """File names by memory: without memory the readers are silent, which is the native model."""
@@ -145,19 +144,15 @@ class Generator:
         sound = decode_stereo(self.codec, made.replayed) if audio else None
         return write_generation(out / folder_name(made.call.call_id), NAMES[made.memory], document, sound)
 
-    def provenance(self) -> Provenance:
-        """Where the generations come from."""
-        trained = self.trained
-        return Provenance(
-            checkpoint_id=trained.checkpoint.checkpoint_id,
-            revision_id=trained.checkpoint.revision_id,
-            update=trained.update,
-            model=trained.speech.identity,
-            untrained_model=trained.speech.untrained,
-            codec=self.codec.identity.id,
-            untrained_codec=self.codec.identity.untrained,
-            store=self.store.root,
-        )
+    def provenance(self) -> dict[str, Any]:
+        """Where the generations come from, as JSON values."""
+        return {
+            **self.trained.provenance(),
+            "model": self.trained.speech.identity,
+            "codec": self.codec.identity.id,
+            "untrained_codec": self.codec.identity.untrained,
+            "store": self.store.root,
+        }
 
     def measure(self, made: Generation) -> dict[str, object]:
         """A row of `GENERATIONS`."""
@@ -276,20 +271,10 @@ def summarise_generations(table: pl.DataFrame) -> list[dict[str, Any]]:
 
 def generations_text(table: pl.DataFrame) -> str:
     """What generations are like, one line for each memory, beside the scripted responses."""
-    head = (
-        "free generation",
-        "calls",
-        "empty",
-        "words",
-        "repeats",
-        "onset delay",
-        "speech",
-        "pauses",
-        "gaps",
-    )
-    lines: list[tuple[str, ...]] = [(*head, "overlaps")]
+    counts = ("free generation", "calls", "empty", "words", "repeats")
+    lines: list[tuple[str, ...]] = [(*counts, "onset delay", "speech", "pauses", "gaps", "overlaps")]
+    lengths = ("onset_delay_s", "agent_speech_s", "pause_s", "gap_s", "overlap_s")
     for row in summarise_generations(table):
-        lengths = ("onset_delay_s", "agent_speech_s", "pause_s", "gap_s", "overlap_s")
         lines.append(
             (
                 row["name"],

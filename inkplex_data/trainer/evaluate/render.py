@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import write_json
 from inkplex_data.audio.files.write_audio import write_wav
 from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, us_to_seconds
 from inkplex_data.errors import ConfigError
@@ -24,25 +23,11 @@ from inkplex_data.trainer.evaluate.replay import Replayed, ReplayOptions
 from inkplex_data.trainer.evaluate.said_words import SpokenWord, spoken_words
 
 if TYPE_CHECKING:
-    from inkplex_data.speech.codec import Codec
+    from inkplex_data.speech.codec_stream import Codec
     from inkplex_data.store.reader import Store
 
 SCHEMA = "inkplex/generation@1"
 AGENT_LABEL = "SPEAKER_MAIN"
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What a generation came from, for its JSON: ids of the checkpoint, and whether parts are untrained."""
-
-    checkpoint_id: str | None
-    revision_id: str | None
-    update: int | None
-    model: str
-    untrained_model: bool
-    codec: str
-    untrained_codec: bool
-    store: str
 
 
 def store_codec(store: Store, spec: str | None = None, *, device: str = "cpu") -> Codec:
@@ -80,11 +65,11 @@ def generation_json(
     pieces: list[str],
     *,
     options: ReplayOptions,
-    provenance: Provenance,
+    provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What a generation's JSON holds. `alignments` is in the layout of Moshi fine-tuning, relative to the WAV;
     `words` are on the call's clock, in seconds. A word lasts from its first piece's frame to the end of
-    its last one's."""
+    its last one's. `provenance` is what made it."""
     plan, words = replayed.plan, words_of(replayed, pieces)
     said = [word for word in words if word.start >= plan.free]
     begins_us = plan.first * FRAME_US
@@ -115,7 +100,7 @@ def generation_json(
         "ends_s": us_to_seconds(plan.stop * FRAME_US),
         "text_ids": replayed.text[plan.free - plan.first :].tolist(),
         "options": asdict(options),
-        **asdict(provenance),
+        **provenance,
     }
 
 
@@ -135,8 +120,7 @@ def write_generation(
         written.append(folder / f"{name}.wav")
         write_wav(written[-1], np.clip(audio, -1, 1), SAMPLE_RATE_HZ)
     written.append(folder / f"{name}.json")
-    with replacing(written[-1]) as file:
-        file.write((json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
+    write_json(written[-1], document, indent=1)
     return written
 
 

@@ -159,7 +159,7 @@ def _refuse_other_tokenizer(folder: Path, store: StoreIdentity) -> None:
     digests = {hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
     if digests and store.tokenizer_sha256 not in digests:
         raise ConfigError(
-            "the store's text was made with another tokenizer than the model's",
+            "the store's text was made with a different tokenizer from the model's",
             where=str(found[0]),
             next_step=f"Build the store again with --tokenizer {found[0]}.",
         )

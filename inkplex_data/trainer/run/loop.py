@@ -9,14 +9,13 @@ part of each checkpoint, and moves on disk with it alone.
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import write_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import Loader, make_loader
 from inkplex_data.loader.options import PREFETCH_BYTES
@@ -37,7 +36,7 @@ from inkplex_data.trainer.run.checks import PanelChecks, as_check
 from inkplex_data.trainer.run.metrics import MetricsLog
 from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
 from inkplex_data.trainer.run.ranks import Ranks, meet
-from inkplex_data.trainer.run.run_progress import SilentReporter, TrainReporter
+from inkplex_data.trainer.run.run_progress import TrainReporter
 from inkplex_data.trainer.run.run_state import CheckpointFolder, capture, compatibility, restore
 from inkplex_data.trainer.run.selection import Check, select
 from inkplex_data.trainer.run.train_config import TrainRecipe, recipe_differences
@@ -92,7 +91,7 @@ def train(
     """
     options = options or RunOptions()
     with meet(options.device) as ranks:
-        teller = reporter if reporter is not None and ranks.first else SilentReporter()
+        teller = reporter if reporter is not None and ranks.first else TrainReporter()
         with ExitStack() as stack:
             return _Run(recipe, store, run, options, ranks=ranks, reporter=teller, stack=stack).go()
 
@@ -118,7 +117,7 @@ class _Run:
             raise UsageError(
                 f"it holds a run that has made {counted(found[0], 'update')}",
                 where=str(run),
-                next_step="Give --resume to go on with it, or another folder.",
+                next_step="Give --resume to continue it, or another folder.",
             )
         self.done = found[0] if found is not None else 0
         self.saved: Checkpoint | None = found[1] if found is not None else None
@@ -129,27 +128,19 @@ class _Run:
         speech = open_speech_model(recipe.model, identity, device=ranks.device)
         readers = make_readers(recipe, speech.lm, state_width=identity.state_width)
         self.model = ConnectedLM(speech.lm, readers)
-        self.compatibility = compatibility(
-            speech.lm.config,
-            readers,
-            model=speech.identity,
-            tokenizer_sha256=identity.tokenizer_sha256,
-            codec=identity.codec,
-        )
+        self.compatibility = compatibility(speech, identity, readers)
         self._refuse_another_run()
         self.loader = stack.enter_context(self._make_loader())
         self.updates = updates_in_run(
             self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
         )
-        optimizer, schedule = make_optimizer(
-            readers.parameters(), recipe.optimizer.make(), updates=self.updates
-        )
+        optimizer, schedule = make_optimizer(readers.parameters(), recipe.optimizer, updates=self.updates)
         self.updater = Updater(
             self.model,
             optimizer,
             schedule,
             recipe.objective.make(),
-            recipe.optimizer.make(),
+            recipe.optimizer,
             ranks,
             recompute=recipe.model.recompute,
         )
@@ -184,7 +175,7 @@ class _Run:
                 row = {
                     "update": self.done,
                     "pass": pass_,
-                    **result.row(),
+                    **vars(result),
                     "seconds": seconds,
                     # Of the whole update: the loader's own report ends with the last batch it handed out, and
                     # with one batch an update it would be nothing but waiting.
@@ -252,8 +243,7 @@ class _Run:
         if selected is not None:
             path = self.folder.path(selected.update)
             body = {**vars(selected), "checkpoint": str(path.relative_to(self.run))}
-        with replacing(self.run / SELECTED_FILE) as file:
-            file.write((json.dumps(body, indent=1) + "\n").encode())
+        write_json(self.run / SELECTED_FILE, body, indent=1)
 
     def _open_store(self, path: str | Path) -> Store:
         store = open_store(path)
@@ -282,8 +272,7 @@ class _Run:
     def _make_loader(self) -> Loader:
         data = self.recipe.data
         able = scorable(self.store, data.split, "own")
-        everyone = scorable(self.store, data.split, "none")
-        self.left_out = len(everyone) - len(able)
+        self.left_out = len(scorable(self.store, data.split, "none")) - len(able)
         return make_loader(
             self.store,
             data.split,
@@ -319,7 +308,7 @@ class _Run:
         say = self.reporter.note
         trained = sum(value.numel() for value in self.model.memory.parameters())
         say(
-            f"{self.loader.samples} calls or windows a pass, {self.updates} updates, {trained:,} parameters train, "
+            f"{self.loader.samples} calls or windows per pass, {self.updates} updates, {trained:,} trainable parameters, "
             f"{self.ranks.world_size} × {self.ranks.device.type}"
         )
         if speech.untrained:

@@ -42,7 +42,7 @@ class JsonLines:
                     raise CheckpointError(
                         f"not a line of a run's metrics: {error}",
                         where=f"{self.path}:{number}",
-                        next_step="Remove the line, or the file: a run goes on without it.",
+                        next_step="Remove the line or the file; a run continues without it.",
                     ) from error
                 yield row
 

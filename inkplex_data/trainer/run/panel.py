@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import write_json
 from inkplex_data.errors import CheckpointError, ConfigError
 
 TASKS = 48
@@ -65,8 +65,7 @@ def choose_panel(
 def write_panel(path: Path, panel: Panel) -> None:
     """Write a panel; `path` is replaced whole."""
     body = {"schema": SCHEMA, **vars(panel), "calls": list(panel.calls)}
-    with replacing(path) as file:
-        file.write((json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode())
+    write_json(path, body, indent=1)
 
 
 def read_panel(path: Path) -> Panel:

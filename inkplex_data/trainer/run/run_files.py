@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -48,6 +49,15 @@ class TrainedModel:
     @property
     def update(self) -> int:
         return int(self.checkpoint.progress["update"])
+
+    def provenance(self) -> dict[str, Any]:
+        """Which state of which model this is, as JSON values."""
+        return {
+            "checkpoint_id": self.checkpoint.checkpoint_id,
+            "revision_id": self.checkpoint.revision_id,
+            "update": self.update,
+            "untrained_model": self.speech.untrained,
+        }
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -93,13 +103,7 @@ def load_trained(
     identity = store_identity(store, split=split, allow_untrained_codec=True)
     speech = open_speech_model(config, identity, device=device)
     readers = make_readers(recipe, speech.lm, state_width=identity.state_width)
-    wanted = compatibility(
-        speech.lm.config,
-        readers,
-        model=speech.identity,
-        tokenizer_sha256=identity.tokenizer_sha256,
-        codec=identity.codec,
-    )
+    wanted = compatibility(speech, identity, readers)
     check_compatibility(checkpoint.compatibility, wanted, where=str(path))
     restore_module(checkpoint, readers)
     return TrainedModel(ConnectedLM(speech.lm, readers).eval(), recipe, checkpoint, path, speech, identity)

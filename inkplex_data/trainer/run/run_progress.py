@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from inkplex_data.durations import hms
 
@@ -16,8 +16,8 @@ _SMOOTHING = 0.2
 """Weight of the newest update in the pace; the first ones are slow and soon forgotten."""
 
 
-class TrainReporter(Protocol):
-    """Receives a run's events. `row` is a row of metrics.jsonl or checks.jsonl."""
+class TrainReporter:
+    """Receives a run's events; this one is silent. `row` is a row of metrics.jsonl or checks.jsonl."""
 
     def note(self, message: str) -> None: ...
     def update(self, row: Mapping[str, Any], updates: int) -> None: ...
@@ -25,44 +25,22 @@ class TrainReporter(Protocol):
     def finish(self) -> None: ...
 
 
-class SilentReporter:
-    """For library use, tests, and all ranks but the first."""
-
-    def note(self, message: str) -> None: ...
-    def update(self, row: Mapping[str, Any], updates: int) -> None: ...
-    def check(self, row: Mapping[str, Any]) -> None: ...
-    def finish(self) -> None: ...
-
-
-class Pace:
-    """Seconds per update and time left, from how long each update took."""
-
-    def __init__(self) -> None:
-        self.seconds_per_update: float | None = None
-
-    def took(self, seconds: float) -> None:
-        before = self.seconds_per_update
-        self.seconds_per_update = seconds if before is None else before + _SMOOTHING * (seconds - before)
-
-    def left(self, updates: int) -> str:
-        """Time for `updates` more updates, as h:mm:ss or m:ss."""
-        return hms((self.seconds_per_update or 0.0) * updates)
-
-
-class ProgressLine:
+class ProgressLine(TrainReporter):
     """One line that is written over on a terminal; elsewhere a line now and then."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty()
-        self._pace, self._shown_s, self._open = Pace(), float("-inf"), False
+        self._shown_s, self._open = float("-inf"), False
+        self._pace_s: float | None = None
 
     def note(self, message: str) -> None:
         self._write(message)
 
     def update(self, row: Mapping[str, Any], updates: int) -> None:
-        self._pace.took(row["seconds"])
-        text = update_text(row, updates, self._pace)
+        before_s, took_s = self._pace_s, row["seconds"]
+        self._pace_s = took_s if before_s is None else before_s + _SMOOTHING * (took_s - before_s)
+        text = update_text(row, updates, self._pace_s)
         now = time.monotonic()
         if self._live:
             print(f"\r\x1b[K{text}", end="", file=self._stream, flush=True)
@@ -84,7 +62,7 @@ class ProgressLine:
         print(text, file=self._stream, flush=True)
 
 
-class JsonEvents:
+class JsonEvents(TrainReporter):
     """One JSON object a line, for programs."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
@@ -106,12 +84,7 @@ class JsonEvents:
         print(json.dumps({"event": event, **values}), file=self._stream, flush=True)
 
 
-def train_reporter_for(*, json_events: bool) -> TrainReporter:
-    """The reporter of a command line run."""
-    return JsonEvents() if json_events else ProgressLine()
-
-
-def update_text(row: Mapping[str, Any], updates: int, pace: Pace) -> str:
+def update_text(row: Mapping[str, Any], updates: int, seconds_per_update: float) -> str:
     """The progress line of one update."""
     first = row["parts"]["text/first_piece"]
     return "  ".join(
@@ -121,8 +94,8 @@ def update_text(row: Mapping[str, Any], updates: int, pace: Pace) -> str:
             f"first piece {first:.4f}" if first is not None else "no first piece",
             f"gradient {row['gradient_norm']:.3g}",
             "read " + " ".join(f"{value:.2g}" for value in row["read_strength"]),
-            f"{pace.seconds_per_update:.2f} s/update",
-            f"{pace.left(updates - row['update'])} left",
+            f"{seconds_per_update:.2f} s/update",
+            f"{hms(seconds_per_update * (updates - row['update']))} left",
         ]
     )
 
@@ -130,10 +103,7 @@ def update_text(row: Mapping[str, Any], updates: int, pace: Pace) -> str:
 def check_text(row: Mapping[str, Any]) -> str:
     """The line of one check."""
     losses = row["losses"]["first piece"]
-    shown = ", ".join(
-        f"{name} {losses[key]:.4f}"
-        for name, key in (("own", "own"), ("wrong", "wrong"), ("none", "none"))
-        if losses.get(key) is not None
-    )
+    memories = [memory for memory in ("own", "wrong", "none") if losses.get(memory) is not None]
+    shown = ", ".join(f"{memory} {losses[memory]:.4f}" for memory in memories)
     kept = "" if row.get("voice_kept") is None else f"; voice {'kept' if row['voice_kept'] else 'not kept'}"
     return f"check at update {row['update']}: first piece with memory {shown}{kept}"

@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from inkplex_data.errors import CheckpointError
 from inkplex_data.store.format import FORMAT
 from inkplex_data.trainer.memory.connector import MemoryReaders
-from inkplex_data.trainer.model.personaplex import PersonaPlexConfig
+from inkplex_data.trainer.model.speech_model import SpeechModel, StoreIdentity
 from inkplex_data.trainer.run.checkpoint import (
     SUFFIX,
     Checkpoint,
@@ -37,22 +37,15 @@ _NAME = re.compile(r"update-(\d{6,})\.safetensors")
 log = logging.getLogger(__name__)
 
 
-def compatibility(
-    config: PersonaPlexConfig,
-    memory: MemoryReaders,
-    *,
-    model: str,
-    tokenizer_sha256: str | None,
-    codec: str,
-) -> dict[str, Any]:
+def compatibility(speech: SpeechModel, store: StoreIdentity, memory: MemoryReaders) -> dict[str, Any]:
     """The fields that a checkpoint must share with a run: the frozen model's identity and sizes, tokenizer,
     codec, store format, and the widths of writer and readers."""
     writer = memory.writer
     return {
-        "model": model,
-        "model_sizes": asdict(config),
-        "tokenizer_sha256": tokenizer_sha256,
-        "codec": codec,
+        "model": speech.identity,
+        "model_sizes": asdict(speech.lm.config),
+        "tokenizer_sha256": store.tokenizer_sha256,
+        "codec": store.codec,
         "store_format": FORMAT,
         "state_inputs": writer.hidden.in_features,
         "text_width": writer.text.in_features,

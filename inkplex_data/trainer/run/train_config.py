@@ -18,7 +18,7 @@ from inkplex_data.resources import resource_folder
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig
 from inkplex_data.trainer.run.objective import PRESETS, ObjectiveWeights, objective_weights
-from inkplex_data.trainer.run.optimiser import OptimizerOptions
+from inkplex_data.trainer.run.optimiser import OptimizerConfig
 from inkplex_data.trainer.run.panel import TASKS
 from inkplex_data.trainer.run.selection import VOICE_MARGIN_NATS
 
@@ -130,22 +130,6 @@ class ObjectiveConfig(Section):
 
     def make(self) -> ObjectiveWeights:
         return objective_weights(self.preset, caller=self.caller, **self.weights)
-
-
-class OptimizerConfig(Section):
-    """AdamW and OneCycle (seeds/000, section 10)."""
-
-    max_learning_rate: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=2e-5, description="peak of the cycle"
-    )
-    weight_decay: Annotated[float, Field(ge=0)] = Field(default=0.01, description="of AdamW")
-    warmup: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.05, description="share of the updates before the peak"
-    )
-    clip_norm: Annotated[float, Field(gt=0)] = Field(default=1.0, description="largest gradient norm")
-
-    def make(self) -> OptimizerOptions:
-        return OptimizerOptions(**self.model_dump())
 
 
 class DataConfig(Section):

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -22,7 +23,7 @@ from inkplex_data.trainer.run.objective import (
     denominators,
     target_parts,
 )
-from inkplex_data.trainer.run.optimiser import OptimizerOptions, clip_gradients
+from inkplex_data.trainer.run.optimiser import OptimizerConfig
 from inkplex_data.trainer.run.ranks import Ranks
 from inkplex_data.trainer.run.teacher_forcing import teacher_forced
 
@@ -49,9 +50,6 @@ class UpdateResult:
     calls: int
     frames: int
 
-    def row(self) -> dict[str, Any]:
-        return dict(vars(self))
-
 
 @dataclass
 class Updater:
@@ -61,7 +59,7 @@ class Updater:
     optimizer: Optimizer
     schedule: LRScheduler
     weights: ObjectiveWeights
-    options: OptimizerOptions
+    options: OptimizerConfig
     ranks: Ranks
     recompute: bool = False
 
@@ -121,7 +119,7 @@ class Updater:
         self.ranks.add_up(*(parameter.grad for parameter in self._trained if parameter.grad is not None))
         self.ranks.add_up(numerators, part_sums, strength.residual, strength.native)
         self.ranks.add_up(counts)
-        norm = float(clip_gradients(self._trained, self.options))
+        norm = float(clip_grad_norm_(self._trained, self.options.clip_norm))
         if not norm < float("inf"):
             raise DivergedError(
                 f"the gradient norm is {norm}",

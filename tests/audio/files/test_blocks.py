@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inkplex_data.audio.files.blocks import BlockReader, rechunk
+from inkplex_data.audio.files.blocks import BlockReader, rechunk, twice
 from inkplex_data.audio.files.decoders import DecodeStopped, Samples
 
 
@@ -30,3 +32,15 @@ def test_a_fault_comes_after_everything_before_it() -> None:
     reader = BlockReader(pieces(), 4)
     assert [block.shape[1] for block in reader] == [4, 1]
     assert (reader.samples, reader.fault, reader.recoverable) == (5, "broken", False)
+
+
+def test_two_readers_share_one_pass() -> None:
+    """Each gets every item; what both have read is let go."""
+    blocks = [np.zeros(3, np.float32) for _ in range(80)]
+    alive = [weakref.ref(block) for block in blocks]
+    one, other = twice(blocks.pop(0) for _ in range(80))
+    assert all(first is second for first, second in itertools.islice(zip(one, other, strict=True), 30))
+    assert sum(block() is not None for block in alive) <= 51
+    ahead = [next(one) for _ in range(20)]
+    assert all(first is second for first, second in zip(ahead, other, strict=False))
+    assert len(list(one)) == len(list(other)) == 30

@@ -60,7 +60,7 @@ def test_columns(tmp_path: Path) -> None:
     )
     recording = read_recording(path)
     assert recording.header.recording == "bill"
-    assert recording.header.branch_of == ("twin", 2_320_000)
+    assert recording.header.fork == ("twin", 2_320_000)
     assert recording.header.times == "constructed"
     first, second = recording
     assert (first.call, first.cached, len(first), first.line) == (0, None, 4, 2)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.sidecars.crop import crop
-from inkplex_data.corpus.sidecars.sidecar import Sidecar, availability_faults
+from inkplex_data.corpus.sidecars.sidecar import availability_faults
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.errors import UsageError
 
 BASE: dict[str, Any] = {"schema": "inkplex/sidecar@1", "identity": {"clip_id": "clip"}}

@@ -60,7 +60,7 @@ def test_a_key_bias_that_counts_is_refused(variables):
     [
         (struct.pack("<I", 5), "version 5"),
         (struct.pack("<I", 6) + b"\x03\x00ab", "does not end"),
-        (struct.pack("<IHcII", 6, 1, b"\0", 1, 2**31), "claims 2147483648 variables"),
+        (struct.pack("<IHcII", 6, 1, b"\0", 1, 2**31), "claims to hold 2147483648 variables"),
         (struct.pack("<IHcIIHccBIBI", 6, 1, b"\0", 1, 1, 2, b"a", b"\0", 1, 10**9, 0, 16), "claims 16 bytes"),
         (b"\x06", "ends too early"),
     ],

@@ -70,7 +70,7 @@ def test_the_main_speaker_follows_the_rule():
     drawn = {main_speaker(turns, "random", key=str(call)) for call in range(50)}
     assert drawn == {"a", "b", "c"}
     assert main_speaker(turns, "random", seed=5, key="x") == main_speaker(turns, "random", seed=5, key="x")
-    with pytest.raises(CallRefused, match="has a, b, c") as unknown:
+    with pytest.raises(CallRefused, match="the speakers are a, b, c") as unknown:
         main_speaker(turns, "nobody")
     assert unknown.value.code == "speaker-label-unknown"
     with pytest.raises(CallRefused) as refused:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inkplex_data.trainer.evaluate.render import folder_name
-from inkplex_data.trainer.run.run_progress import Pace, check_text, update_text
+from inkplex_data.trainer.run.run_progress import check_text, update_text
 
 
 @given(st.text(max_size=30))
@@ -20,9 +20,6 @@ def test_plain_ids_keep_their_name_and_others_stay_apart() -> None:
 
 
 def test_the_progress_line() -> None:
-    pace = Pace()
-    for _ in range(3):
-        pace.took(2.0)
     row = {
         "update": 30,
         "loss": 3.0,
@@ -32,7 +29,7 @@ def test_the_progress_line() -> None:
         "gradient_norm": 0.5,
         "read_strength": [0.0, 0.125],
     }
-    text = update_text(row, 1_830, pace)
+    text = update_text(row, 1_830, 2.0)
     assert text.startswith("update 30/1830  loss 3.0000") and "2.00 s/update  1:00:00 left" in text
     assert "no first piece" in text and "read 0 0.12" in text
     check = {"update": 4, "losses": {"first piece": {"own": 1.0, "none": 2.0}}, "voice_kept": False}

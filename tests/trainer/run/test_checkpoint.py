@@ -15,10 +15,11 @@ from inkplex_data.errors import CheckpointError
 from inkplex_data.store.files import LocalFiles
 from inkplex_data.trainer.memory.connector import ConnectedLM, MemoryReaders
 from inkplex_data.trainer.model.personaplex import PersonaPlexLM
+from inkplex_data.trainer.model.speech_model import SpeechModel, StoreIdentity
 from inkplex_data.trainer.run import checkpoint as checkpoint_module
 from inkplex_data.trainer.run.checkpoint import Checkpoint, load_checkpoint, meta_path, save_checkpoint
 from inkplex_data.trainer.run.objective import voice_and_text_loss
-from inkplex_data.trainer.run.optimiser import OptimizerOptions, clip_gradients, make_optimizer
+from inkplex_data.trainer.run.optimiser import OptimizerConfig, make_optimizer
 from inkplex_data.trainer.run.run_state import (
     CheckpointFolder,
     capture,
@@ -220,7 +221,7 @@ class Run:
         torch.manual_seed(3)
         lm = PersonaPlexLM.seeded(small_config(), 0).freeze()
         self.model = ConnectedLM(lm, MemoryReaders.for_model(lm.config, state_width=12, slot_width=16))
-        self.options = OptimizerOptions(max_learning_rate=1e-2)
+        self.options = OptimizerConfig(max_learning_rate=1e-2)
         self.optimizer, self.schedule = make_optimizer(self.model.parameters(), self.options, updates=6)
         self.done = 0
 
@@ -232,7 +233,7 @@ class Run:
         loss = loss * (1 + torch.rand(()))
         self.optimizer.zero_grad()
         loss.backward()
-        clip_gradients(self.model.parameters(), self.options)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
         self.optimizer.step()
         self.schedule.step()
         self.done += 1
@@ -240,13 +241,9 @@ class Run:
 
     def checkpoint(self) -> Checkpoint:
         tensors, values = capture(self.model, self.optimizer, self.schedule)
-        fields = compatibility(
-            self.model.lm.config,
-            self.model.memory,
-            model="seeded:0",
-            tokenizer_sha256=None,
-            codec="untrained:0",
-        )
+        speech = SpeechModel(self.model.lm, "seeded:0", untrained=True)
+        store = StoreIdentity("c" * 64, "untrained:0", True, "t" * 64, text_pieces=40, state_width=4)
+        fields = compatibility(speech, store, self.model.memory)
         return Checkpoint(tensors, fields, cursor={"samples_consumed": self.done}, progress=values)
 
 

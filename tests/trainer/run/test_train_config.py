@@ -20,7 +20,7 @@ def test_the_recipes_of_the_package_load() -> None:
 def test_stage1_is_the_document() -> None:
     """seeds/000, "Current sequence memory", sections 1, 10 and 11."""
     recipe = load_train_recipe("train_stage1")
-    optimizer = recipe.optimizer.make()
+    optimizer = recipe.optimizer
     assert recipe.model.architecture(text_card=32_000) == PersonaPlexConfig()
     assert recipe.objective.make() == PRESETS["stage1"]
     assert (optimizer.max_learning_rate, optimizer.weight_decay) == (2e-5, 0.01)
