@@ -23,9 +23,11 @@ ONE_NAME = {
 """File names that several folders have, and the subject that all of them share."""
 
 CIRCLES = {
+    ("store.call", "store.reader"): "a call names the type of the store that it is read through",
+    ("store.lazy", "store.reader"): "and so does a table",
     ("pipeline.stage", "pipeline.stages"): "a stage travels to a worker as its name, and is looked up there",
 }
-"""Imports at run time that close a circle, and why."""
+"""Imports that close a circle, for types or at run time, and why."""
 
 
 def modules(package: Path) -> dict[str, Path]:

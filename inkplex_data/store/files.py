@@ -265,5 +265,13 @@ class FsspecFiles:
 
     def remove(self, key: str) -> None:
         full = self._full(key)
-        if self.fs.exists(full):
-            self.fs.rm(full, recursive=True)
+        if not glob.has_magic(full):
+            if self.fs.exists(full):
+                self.fs.rm(full, recursive=True)
+            return
+        # `rm` takes such a name for a pattern, and would remove whatever else it matches.
+        for path in sorted({full, *self.fs.find(full, withdirs=True)}, reverse=True):
+            if self.fs.isdir(path):
+                self.fs.rmdir(path)
+            elif self.fs.exists(path):
+                self.fs.rm_file(path)

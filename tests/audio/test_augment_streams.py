@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inkplex_data.audio.augment_plan import AugmentPlan, NoisePlan, RoomPlan, plan_augment, reverb_taps
+from inkplex_data.audio.augment_caller import CallerChange, CallSound, Gain, Heard, Noise, Room, Silence
+from inkplex_data.audio.augment_plan import CHANGES, AugmentPlan, plan_augment
 from inkplex_data.audio.augment_streams import change_agent, change_caller
 from inkplex_data.audio.files.blocks import rechunk
 from inkplex_data.audio.fir import StreamFir
-from inkplex_data.config.augment import AugmentConfig, BargeInAugment
+from inkplex_data.config.augment import AugmentConfig, BargeInAugment, NoiseAugment
 
 RATE = 24_000
 SAMPLES = 6 * RATE + 123
@@ -33,35 +35,28 @@ def rms(samples: np.ndarray) -> float:
     return float(np.sqrt(np.square(samples, dtype=np.float64).mean()))
 
 
-def changed(plan: AugmentPlan, *, chunk: int = 48_000, folder: Path | None = None) -> np.ndarray:
+def changed(*changes: CallerChange, chunk: int = 48_000, folder: Path | None = None) -> np.ndarray:
     caller, agent = voice(1), voice(2)
 
     def pieces(samples: np.ndarray) -> Iterator[np.ndarray]:
         return rechunk([samples], chunk)
 
-    out = change_caller(
-        pieces(caller),
-        plan,
-        samples=SAMPLES,
-        rms=rms(caller),
-        agent=pieces(agent),
-        noise_folder=folder,
-    )
+    heard = Heard(SAMPLES, rms(caller), pieces(agent), folder)
+    out = change_caller(pieces(caller), AugmentPlan(changes), heard)
     return np.concatenate(list(out))
 
 
 @pytest.mark.parametrize("gain_db", [-24.0, -3.3, 15.0])
 def test_gain(gain_db: float) -> None:
-    found = 20 * np.log10(rms(changed(AugmentPlan(gain_db=gain_db))) / rms(voice(1)))
+    found = 20 * np.log10(rms(changed(Gain(gain_db))) / rms(voice(1)))
     assert found == pytest.approx(gain_db, abs=0.01)
 
 
 @pytest.mark.parametrize("colour", ["white", "pink", "brown"])
 @pytest.mark.parametrize("level_db", [-30.0, 6.0])
 def test_signal_to_noise_ratio_of_colours(colour: str, level_db: float) -> None:
-    plan = AugmentPlan(gain_db=-6.0, noise=NoisePlan(level_db, colour, None, 0.0, 5))
-    clean = changed(AugmentPlan(gain_db=-6.0))
-    noise = changed(plan) - clean
+    clean = changed(Gain(-6.0))
+    noise = changed(Gain(-6.0), Noise(level_db, colour, None, 0.0, 5)) - clean
     assert 20 * np.log10(rms(clean) / rms(noise)) == pytest.approx(-level_db, abs=0.1)
     spectrum = np.square(np.abs(np.fft.rfft(noise)))
     hz = np.fft.rfftfreq(len(noise), 1 / RATE)
@@ -74,16 +69,14 @@ def test_signal_to_noise_ratio_of_colours(colour: str, level_db: float) -> None:
 
 def test_signal_to_noise_ratio_of_recordings(real_data: Path) -> None:
     for name in ("dog_bark.wav", "car_horn.wav"):
-        plan = AugmentPlan(noise=NoisePlan(-10.0, None, name, 0.3, 0))
-        noise = changed(plan, folder=real_data / "noise") - voice(1)
+        noise = changed(Noise(-10.0, None, name, 0.3, 0), folder=real_data / "noise") - voice(1)
         assert 20 * np.log10(rms(voice(1)) / rms(noise)) == pytest.approx(10.0, abs=0.1)
 
 
 @pytest.mark.parametrize("delay", [2_400, 7_777, 12_000])
 def test_echo(delay: int) -> None:
     """The agent comes back so much later and so much weaker; reverberation of the caller is taken out first."""
-    room = RoomPlan(0.15, delay, 0.3, 6.0, 9)
-    rest = changed(AugmentPlan(room=room)) - changed(AugmentPlan(room=RoomPlan(0.0, delay, 0.3, 6.0, 9)))
+    rest = changed(Room(0.15, delay, 0.3, 6.0, 9)) - changed(Room(0.0, delay, 0.3, 6.0, 9))
     agent = voice(2).astype(np.float64)
     size = 1 << 19
     found = int(np.argmax(np.fft.irfft(np.fft.rfft(rest, size) * np.conj(np.fft.rfft(agent, size)), size)))
@@ -95,14 +88,14 @@ def test_echo(delay: int) -> None:
 
 def test_echo_is_found_under_the_caller_too() -> None:
     """Not only when the rest is known: the correlation of the whole stream has its peak at the delay."""
-    mixed = changed(AugmentPlan(room=RoomPlan(0.2, 5_000, 0.2, 10.0, 3)))
+    mixed = changed(Room(0.2, 5_000, 0.2, 10.0, 3))
     size = 1 << 19
     found = np.fft.irfft(np.fft.rfft(mixed, size) * np.conj(np.fft.rfft(voice(2), size)), size)
     assert int(np.argmax(found)) == 5_000
 
 
 def test_reverberation_decays_as_asked() -> None:
-    taps = reverb_taps(RoomPlan(0.0, 0, 0.4, 5.0, 1))
+    taps = Room(0.0, 0, 0.4, 5.0, 1).taps()
     assert taps[0] == 1.0 and not taps[1:48].any()
     assert 10 * np.log10(np.square(taps[1:]).sum()) == pytest.approx(-5.0, abs=1e-6)
     left = np.square(taps[::-1]).cumsum()[::-1]
@@ -111,7 +104,7 @@ def test_reverberation_decays_as_asked() -> None:
 
 
 def test_filtering_a_stream_is_convolution() -> None:
-    samples, taps = voice(4, 10_000), reverb_taps(RoomPlan(0.0, 0, 0.1, 0.0, 2))
+    samples, taps = voice(4, 10_000), Room(0.0, 0, 0.1, 0.0, 2).taps()
     for size in (1, 999, 4_096, 10_000):
         if size == 1:
             samples = samples[:300]
@@ -121,25 +114,21 @@ def test_filtering_a_stream_is_convolution() -> None:
         samples = voice(4, 10_000)
 
 
-FULL = AugmentPlan(
-    gain_db=3.0,
-    noise=NoisePlan(-12.0, "pink", None, 0.0, 1),
-    room=RoomPlan(0.1, 3_000, 0.2, 3.0, 1),
-    silences=((1_000, 30_001), (48_000, 48_001), (140_000, SAMPLES)),
-)
+LOUD = (Gain(3.0), Room(0.1, 3_000, 0.2, 3.0, 1), Noise(-12.0, "pink", None, 0.0, 1))
+SILENCE = Silence(((1_000, 30_001), (48_000, 48_001), (140_000, SAMPLES)))
 
 
 def test_same_plan_same_bytes_in_chunks_of_any_size() -> None:
-    whole = changed(FULL)
+    whole = changed(*LOUD, SILENCE)
     for chunk in (1_920, 48_000, 77_777):
-        assert changed(FULL, chunk=chunk).tobytes() == whole.tobytes()
+        assert changed(*LOUD, SILENCE, chunk=chunk).tobytes() == whole.tobytes()
 
 
 def test_silences_are_digital_and_nothing_else_changes() -> None:
-    loud = changed(AugmentPlan(FULL.gain_db, FULL.noise, FULL.room))
-    quiet = changed(FULL)
+    loud = changed(*LOUD)
+    quiet = changed(*LOUD, SILENCE)
     silent = np.zeros(SAMPLES, bool)
-    for start, end in FULL.silences:
+    for start, end in SILENCE.spans:
         silent[start:end] = True
     assert not quiet[silent].any()
     np.testing.assert_array_equal(quiet[~silent], loud[~silent])
@@ -149,7 +138,7 @@ def test_without_changes_the_very_same_chunks_pass() -> None:
     chunks = [voice(1, 500), voice(2, 48_000)]
     none = AugmentPlan(text_delay_us=100_000, text_mask=0.3)
     assert all(a is b for a, b in zip(change_agent(chunks, none), chunks, strict=True))
-    caller = change_caller(chunks, none, samples=48_500, rms=0.1)
+    caller = change_caller(chunks, none, Heard(48_500, 0.1))
     assert all(a is b for a, b in zip(caller, chunks, strict=True))
 
 
@@ -163,9 +152,9 @@ def test_the_agent_is_cut_with_a_short_fade() -> None:
 
 
 def test_a_silent_caller_gets_no_noise() -> None:
-    plan = AugmentPlan(noise=NoisePlan(0.0, "white", None, 0.0, 1))
-    out = change_caller([np.zeros(500, np.float32)], plan, samples=500, rms=0.0)
-    assert not np.concatenate(list(out)).any()
+    config = AugmentConfig(noise=NoiseAugment(probability=1.0))
+    silent = plan_augment(config, "x", CallSound(SAMPLES, NO_UNITS, NO_UNITS, caller_rms=0.0))
+    assert "noise" in made(drawn(config, "x")) and "noise" not in made(silent)
 
 
 # --- the plan ------------------------------------------------------------------------------------------
@@ -175,18 +164,37 @@ def ms(*pairs: tuple[int, int]) -> np.ndarray:
     return np.array(pairs, np.int64).reshape(-1, 2) * 1000
 
 
-def drawn(config: AugmentConfig, call_id: str, **more: np.ndarray) -> AugmentPlan:
-    units = {"agent": NO_UNITS, "caller": NO_UNITS} | more
-    return plan_augment(config, call_id, samples=60 * RATE, **units)
+def drawn(
+    config: AugmentConfig, call_id: str, agent: np.ndarray = NO_UNITS, caller: np.ndarray = NO_UNITS
+) -> AugmentPlan:
+    return plan_augment(config, call_id, CallSound(60 * RATE, agent, caller, caller_rms=0.1))
+
+
+def made(plan: AugmentPlan) -> dict[str, Any]:
+    return {change.name: change for change in plan.caller}
+
+
+def test_every_section_of_the_recipe_has_its_change() -> None:
+    """One that is on draws a change of its name, in the order of the list; one that is off draws none."""
+    sections = [name for name in AugmentConfig.model_fields if name not in OTHERS]
+    assert sorted(sections) == sorted(kind.name for kind in CHANGES)
+    sure = AugmentConfig.model_validate({name: {"probability": 1.0} for name in sections})
+    assert list(made(drawn(sure, "x"))) == [kind.name for kind in CHANGES]
+    assert drawn(AugmentConfig.model_validate(dict.fromkeys(sections)), "x").caller == ()
+
+
+OTHERS = {"seed", "splits", "barge_in", "text_delay_s", "text_mask"}
+"""What `augment` says that is no change of the caller's stream."""
 
 
 def test_probabilities_and_ranges() -> None:
     """Over two thousand calls: as often as asked, and within the ranges."""
     config = AugmentConfig(text_delay_s=0.6)
     plans = [drawn(config, f"call {number}") for number in range(2_000)]
-    gains = np.array([plan.gain_db for plan in plans if plan.gain_db is not None])
-    noises = [plan.noise for plan in plans if plan.noise is not None]
-    rooms = [plan.room for plan in plans if plan.room is not None]
+    changes = [change for plan in plans for change in plan.caller]
+    gains = np.array([change.gain_db for change in changes if isinstance(change, Gain)])
+    noises = [change for change in changes if isinstance(change, Noise)]
+    rooms = [change for change in changes if isinstance(change, Room)]
     for found, wanted in ((gains, 0.5), (noises, 0.3), (rooms, 0.3)):
         assert abs(len(found) / 2_000 - wanted) < 0.04
     assert -24 <= gains.min() < -22 and 13 < gains.max() <= 15
@@ -196,7 +204,7 @@ def test_probabilities_and_ranges() -> None:
     assert all(0 <= room.echo <= 0.2 and 2_400 <= room.delay_samples <= 12_000 for room in rooms)
     delays = np.array([plan.text_delay_us for plan in plans])
     assert -600_000 <= delays.min() < -550_000 and 550_000 < delays.max() <= 600_000
-    silent = [plan.silences for plan in plans if plan.silences]
+    silent = [change.spans for change in changes if isinstance(change, Silence)]
     assert abs(len(silent) / 2_000 - 0.5) < 0.04
     assert max(end - start for spans in silent for start, end in spans) <= 30 * RATE
 
@@ -204,19 +212,16 @@ def test_probabilities_and_ranges() -> None:
 def test_one_kind_off_leaves_the_others() -> None:
     full, less = AugmentConfig(), AugmentConfig(noise=None, silence=None)
     for number in range(20):
-        a, b = drawn(full, str(number)), drawn(less, str(number))
-        assert (a.gain_db, a.room) == (b.gain_db, b.room) and b.noise is None and not b.silences
+        every, fewer = made(drawn(full, str(number))), made(drawn(less, str(number)))
+        assert fewer == {name: change for name, change in every.items() if name not in ("noise", "silence")}
     assert drawn(full, "x") == drawn(full, "x") != drawn(AugmentConfig(seed=1), "x")
 
 
 def test_noise_files_are_all_used() -> None:
     names = ["a.wav", "b.wav", "c.wav"]
-    config = AugmentConfig()
-    plans = [
-        plan_augment(config, str(n), samples=10, agent=NO_UNITS, caller=NO_UNITS, noise_files=names)
-        for n in range(200)
-    ]
-    assert {plan.noise.file for plan in plans if plan.noise} == set(names)
+    sound = CallSound(10, NO_UNITS, NO_UNITS, 0.1, names)
+    plans = [plan_augment(AugmentConfig(), str(number), sound) for number in range(200)]
+    assert {made(plan)["noise"].file for plan in plans if "noise" in made(plan)} == set(names)
 
 
 spans = st.lists(st.tuples(st.integers(300, 4_000), st.integers(100, 4_000)), max_size=8).map(
@@ -237,7 +242,8 @@ def test_silences_and_cuts_lie_where_they_may(agent: np.ndarray, caller: np.ndar
     config = AugmentConfig(seed=seed, barge_in=BargeInAugment(probability=1.0, reaction_s=0.0))
     plan = drawn(config, "call", agent=agent, caller=caller)
     speech = caller * 24 // 1_000
-    for start, end in plan.silences:
+    silences = made(plan)["silence"].spans if "silence" in made(plan) else ()
+    for start, end in silences:
         assert 0 <= start < end <= 60 * RATE
         assert not ((speech[:, 0] < end) & (speech[:, 1] > start)).any()
     ends = set((agent[:, 1] * 24 // 1_000).tolist())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
 
 from inkplex_data.corpus.read_corpus import read_corpus
-from inkplex_data.corpus.transcripts import read_segments, read_transcript
+from inkplex_data.corpus.transcripts import read_transcript
 from inkplex_data.errors import CallRefused
 
 
@@ -16,22 +15,6 @@ def write(folder: Path, text: str, name: str = "a.txt") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_lines_with_and_without_names(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        "Agent: Good morning,\nhow can I help?\n\nMs. O'Hara:  My bill\tis wrong.\r\n>> Agent: Oh.\n",
-    )
-    assert [(part.speaker, part.text, part.start_s, part.end_s) for part in read_segments(path)] == [
-        ("Agent", "Good morning,", 0.0, math.inf),
-        ("Agent", "how can I help?", 0.0, math.inf),
-        ("Ms. O'Hara", "My bill is wrong.", 0.0, math.inf),
-        ("Agent", "Oh.", 0.0, math.inf),
-    ]
-    with pytest.raises(CallRefused, match="4 lines of plain text") as refused:
-        read_transcript(path)
-    assert refused.value.code == "words-no-word-times" and "align" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -47,13 +30,6 @@ def test_what_is_no_plain_text(tmp_path: Path, text: str, name: str, code: str) 
     with pytest.raises(CallRefused) as refused:
         read_transcript(write(tmp_path, text, name))
     assert refused.value.code == code
-
-
-def test_other_formats_keep_their_files(tmp_path: Path) -> None:
-    path = write(tmp_path, "1\n00:00:01,000 --> 00:00:02,500\nHello: there\n")
-    assert [(part.start_s, part.end_s) for part in read_segments(path)] == [(1.0, 2.5)]
-    ctm = write(tmp_path, "call A 0.10 0.20 hello\ncall A 0.40 0.20 there\n", "b.txt")
-    assert [word.text for word in read_transcript(ctm).words] == ["hello", "there"]
 
 
 def test_a_text_beside_audio_is_its_transcript(tmp_path: Path) -> None:

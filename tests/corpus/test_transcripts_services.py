@@ -11,14 +11,11 @@ import pytest
 from inkplex_data.corpus.transcripts import (
     SpeakerRule,
     Transcript,
-    load_words,
     map_speakers,
     read_segments,
     read_transcript,
 )
-from inkplex_data.corpus.word_repair import WORD_DROPS
 from inkplex_data.errors import CallRefused
-from inkplex_data.problems import ProblemLog
 
 
 def read(folder: Path, document: Any) -> Transcript:
@@ -47,23 +44,8 @@ def aws_item(text: str, start: str, end: str, **more: str) -> dict[str, Any]:
     }
 
 
-AWS_MARK = {"type": "punctuation", "alternatives": [{"confidence": "0.0", "content": "."}]}
-
-
 def aws(**results: Any) -> dict[str, Any]:
     return {"jobName": "job", "results": {"transcripts": [{"transcript": "…"}], **results}}
-
-
-def test_aws_with_channels(tmp_path: Path) -> None:
-    channels = [
-        {"channel_label": "ch_1", "items": [aws_item("Sorry", "8.5", "8.9")]},
-        {"channel_label": "ch_0", "items": [aws_item("I've", "4.86", "5.01"), AWS_MARK]},
-    ]
-    transcript = read(tmp_path, aws(channel_labels={"channels": channels}, items=[]))
-    assert transcript.format == "aws-transcribe"
-    assert words(transcript) == [("I've.", 4.86, 5.01, "ch_0"), ("Sorry", 8.5, 8.9, "ch_1")]
-    assert mapped(transcript) == ["SPEAKER_MAIN", "SPEAKER_CALLER"]
-    assert transcript.words[0].confidence == 0.5
 
 
 @pytest.mark.parametrize("on_items", [True, False])
@@ -82,31 +64,10 @@ def test_aws_with_voices(tmp_path: Path, on_items: bool) -> None:
 
 
 def test_aws_without_labels_is_what_was_transcribed(tmp_path: Path) -> None:
-    assert words(read(tmp_path, aws(items=[aws_item("a", "0.1", "0.2"), AWS_MARK]))) == [
+    mark = {"type": "punctuation", "alternatives": [{"confidence": "0.0", "content": "."}]}
+    assert words(read(tmp_path, aws(items=[aws_item("a", "0.1", "0.2"), mark]))) == [
         ("a.", 0.1, 0.2, "SPEAKER_MAIN")
     ]
-
-
-def azure_result(channel: int, text: str, ticks: int) -> dict[str, Any]:
-    word = {"Word": text, "Offset": ticks, "Duration": 1_900_000}
-    return {
-        "RecognitionStatus": "Success",
-        "Channel": channel,
-        "DisplayText": text,
-        "Offset": ticks,
-        "Duration": 1_900_000,
-        "NBest": [{"Confidence": 0.8, "Lexical": text, "Words": [word]}],
-    }
-
-
-@pytest.mark.parametrize("lines", [True, False])
-def test_azure_real_time(tmp_path: Path, lines: bool) -> None:
-    results = [azure_result(1, "well", 3_300_000), azure_result(0, "the", 1_300_000)]
-    document = "\n".join(map(json.dumps, results)) if lines else results
-    transcript = read(tmp_path, document)
-    assert transcript.format == "azure-real-time"
-    assert words(transcript) == [("well", 0.33, 0.52, "channel 1"), ("the", 0.13, 0.32, "channel 0")]
-    assert mapped(transcript) == ["SPEAKER_CALLER", "SPEAKER_MAIN"]
 
 
 def test_azure_fast_transcription(tmp_path: Path) -> None:
@@ -123,14 +84,6 @@ def test_azure_fast_transcription(tmp_path: Path) -> None:
     }
     transcript = read(tmp_path, {"durationMilliseconds": 999, "combinedPhrases": [], "phrases": [phrase]})
     assert words(transcript) == [("Good", 0.04, 0.24, "SPEAKER_MAIN"), ("day.", 0.3, 0.54, "SPEAKER_MAIN")]
-
-
-def test_azure_iso_times(tmp_path: Path) -> None:
-    word = {"word": "late", "offset": "PT1H2M3.5S", "duration": "PT0.25S"}
-    phrase = {"channel": 0, "nBest": [{"display": "Late.", "words": [word]}]}
-    assert words(read(tmp_path, {"recognizedPhrases": [phrase]})) == [
-        ("late", 3723.5, 3723.75, "SPEAKER_MAIN")
-    ]
 
 
 def test_azure_phrases_without_words_are_segments(tmp_path: Path) -> None:
@@ -154,18 +107,6 @@ def google_word(text: str, start: str, end: str, **more: Any) -> dict[str, Any]:
 def google_result(*found: dict[str, Any], **more: Any) -> dict[str, Any]:
     transcript = " ".join(word["word"] for word in found)
     return {"alternatives": [{"transcript": transcript, "words": list(found)}], **more}
-
-
-def test_google_channels(tmp_path: Path) -> None:
-    results = [
-        google_result(google_word("hello", "0s", "0.400s", confidence=0.9), channelTag=1),
-        google_result(google_word("hi", "1.300s", "1.500s"), channelTag=2),
-    ]
-    transcript = read(tmp_path, {"response": {"results": results}})
-    assert transcript.format == "google-stt"
-    assert words(transcript) == [("hello", 0.0, 0.4, "channel 1"), ("hi", 1.3, 1.5, "channel 2")]
-    assert transcript.channels == {0: "channel 1", 1: "channel 2"}
-    assert mapped(transcript) == ["SPEAKER_MAIN", "SPEAKER_CALLER"]
 
 
 def test_google_repeats_all_words_with_their_speakers(tmp_path: Path) -> None:
@@ -196,39 +137,6 @@ def test_google_without_word_times(tmp_path: Path) -> None:
         read(tmp_path, {"results": [{"alternatives": [{"transcript": "hello there"}]}]})
 
 
-def deepgram_channel(text: str, start: float, **more: Any) -> dict[str, Any]:
-    word = {"word": text.lower(), "start": start, "end": start + 0.25, "confidence": 0.9, **more}
-    return {"alternatives": [{"transcript": text, "words": [word | {"punctuated_word": text}]}]}
-
-
-def test_deepgram_channels_over_voices(tmp_path: Path) -> None:
-    channels = [deepgram_channel("Hello.", 0.5, speaker=0), deepgram_channel("Hi!", 1.5, speaker=1)]
-    transcript = read(tmp_path, {"metadata": {}, "results": {"channels": channels}})
-    assert transcript.format == "deepgram"
-    assert words(transcript) == [("Hello.", 0.5, 0.75, "channel 0"), ("Hi!", 1.5, 1.75, "channel 1")]
-    assert mapped(transcript) == ["SPEAKER_MAIN", "SPEAKER_CALLER"]
-
-
-def test_deepgram_live_takes_final_results(tmp_path: Path) -> None:
-    messages = [
-        {"type": "Metadata"},
-        {
-            "type": "Results",
-            "is_final": False,
-            "channel_index": [0, 1],
-            "channel": deepgram_channel("Hel", 0.5),
-        },
-        {
-            "type": "Results",
-            "is_final": True,
-            "channel_index": [0, 1],
-            "channel": deepgram_channel("Hello", 0.5),
-        },
-    ]
-    transcript = read(tmp_path, "\n".join(map(json.dumps, messages)))
-    assert words(transcript) == [("Hello", 0.5, 0.75, "SPEAKER_MAIN")]
-
-
 def test_deepgram_utterances_are_segments(tmp_path: Path) -> None:
     document = {
         "results": {
@@ -252,20 +160,6 @@ def test_harper_valley_counts_what_it_cannot_time(tmp_path: Path) -> None:
     }
     (word,) = read(tmp_path, [segment]).words
     assert word.fault == "has 2 words and 1 word times"
-
-
-def test_broken_entries_are_counted_not_raised(tmp_path: Path) -> None:
-    """Whatever stands where a word should be, the readers go on, and every entry leaves a trace."""
-    junk: list[Any] = [None, 3, "x", [], {}, {"alternatives": 5}]
-    for document in (
-        aws(items=junk),
-        {"Transcript": [{"ParticipantRole": "AGENT", "Items": junk}, None]},
-        {"recognizedPhrases": [{"nBest": [{"words": junk}]}, None]},
-        {"results": {"channels": [{"alternatives": [{"words": junk}]}, None]}},
-        {"results": [{"alternatives": [{"words": junk}]}, None]},
-    ):
-        found = read(tmp_path, document).words
-        assert len(found) >= len(junk) and all(word.fault for word in found)
 
 
 HEARD = {"word": "hi", "start": 0.0, "end": 0.4}
@@ -300,38 +194,4 @@ def test_a_caller_alone_is_not_the_agent(tmp_path: Path, document: Any) -> None:
     assert [word.speaker for word in other.words] == ["SPEAKER_MAIN"]
 
 
-LONG = "1" + "0" * 400
 """More than a double holds, and correct JSON."""
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        '{"alignments": [["hi", [LONG, LONG], "SPEAKER_MAIN"]], "confidence": [LONG]}',
-        '{"Transcript": [{"ParticipantRole": "AGENT", "Items": [{"Content": "hi", "BeginOffsetMillis": LONG, '
-        '"EndOffsetMillis": LONG, "Confidence": LONG}]}]}',
-        '{"recognizedPhrases": [{"nBest": [{"words": [{"word": "hi", "offsetInTicks": LONG, "durationInTicks": 1}]}]}]}',
-        '{"results": [{"alternatives": [{"words": [{"word": "hi", "startTime": "sNaNs", "confidence": LONG}]}]}]}',
-        '[{"speaker_role": "agent", "transcript": "hi", "word_offsets_ms": [LONG], "word_durations_ms": [LONG], '
-        '"start_ms": 0, "offset_ms": LONG}]',
-        '{"word_segments": [{"word": "hi", "start": LONG, "end": LONG, "score": LONG}]}',
-    ],
-)
-def test_numbers_that_no_double_holds_are_words_lost(tmp_path: Path, document: str) -> None:
-    (tmp_path / "call.json").write_text(document.replace("LONG", LONG))
-    log = ProblemLog("call")
-    kept, _ = load_words(tmp_path / "call.json", duration_us=1_000_000, log=log)
-    assert kept == []
-    assert log.count(*WORD_DROPS) == 1
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        '{"text": "hi", "segments": [{"text": "hi", "start": LONG, "end": NaN}]}',
-        '{"results": {"channels": [], "utterances": [{"transcript": "hi", "start": LONG, "end": NaN}]}}',
-    ],
-)
-def test_a_segment_needs_finite_times(tmp_path: Path, document: str) -> None:
-    (tmp_path / "call.json").write_text(document.replace("LONG", LONG))
-    assert read_segments(tmp_path / "call.json") == []

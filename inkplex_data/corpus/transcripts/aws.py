@@ -64,7 +64,7 @@ def _parse_batch(content: Content) -> Transcript:
 
 def _channel_items(results: object) -> list[tuple[str, list[Any]]]:
     found = [
-        (str(channel.get("channel_label", f"ch_{number}")), channel["items"])
+        (str(channel.get("channel_label") or f"ch_{number}"), channel["items"])
         for number, channel in enumerate(entries(results, "channel_labels", "channels"))
         if isinstance(inside(channel, "items"), list)
     ]
@@ -120,7 +120,7 @@ def _parse_analytics(content: Content) -> Transcript:
         if not isinstance(items, list):
             words.append(malformed(turn, where, "is not a turn with Items"))
             continue
-        role = str(turn.get("ParticipantRole", SPEAKER_UNKNOWN))
+        role = str(turn.get("ParticipantRole") or SPEAKER_UNKNOWN)
         words += _turn(items, where, role)
     return Transcript(words, ANALYTICS, content.path, agent="AGENT")
 

@@ -93,7 +93,7 @@ def _segments(content: Content) -> list[Segment]:
     found = []
     for number, part in enumerate(entries(content.json, "results", "utterances")):
         text, start, end = (inside(part, key) for key in ("transcript", "start", "end"))
-        if isinstance(text, str) and is_finite(start) and is_finite(end):
+        if isinstance(text, str) and text.strip() and is_finite(start) and is_finite(end):
             speaker = part.get("speaker")
             voice = Voice(part.get("channel"), None if speaker is None else str(speaker))
             found.append(

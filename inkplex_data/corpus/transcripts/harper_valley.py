@@ -40,7 +40,7 @@ def _parse(content: Content) -> Transcript:
     words: list[RawWord] = []
     distances: dict[str, Counter[int]] = {}
     for number, segment in enumerate(content.json):
-        role = str(segment.get("speaker_role", SPEAKER_UNKNOWN))
+        role = str(segment.get("speaker_role") or SPEAKER_UNKNOWN)
         words += _words(segment, f"[{number}]", role)
         own, shared = segment.get("start_ms"), segment.get("offset_ms")
         if isinstance(own, int) and isinstance(shared, int) and is_finite(shared - own):

@@ -14,7 +14,7 @@ from inkplex_data.corpus.transcripts.transcript import (
     malformed,
     unreadable,
 )
-from inkplex_data.corpus.word_repair import RawWord, TimedWord
+from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, RawWord, TimedWord
 
 NAME = "moshi"
 
@@ -58,7 +58,7 @@ def _word(entry: object, item: str, confidence: float | None) -> RawWord:
         times = [None, None]
     if not isinstance(times, list) or len(times) != 2:
         return malformed(entry, item, "has no [start, end]")
-    return RawWord(text, times[0], times[1], speaker, confidence, item)
+    return RawWord(text, times[0], times[1], speaker or SPEAKER_UNKNOWN, confidence, item)
 
 
 def moshi_document(

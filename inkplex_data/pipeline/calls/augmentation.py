@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from inkplex_data.audio.activity import STEP_US, LevelMeter, speech_activity
+from inkplex_data.audio.augment_caller import CallSound, spans_s
 from inkplex_data.audio.augment_plan import AugmentPlan, plan_augment
 from inkplex_data.audio.turns import units_of_activity
-from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, samples_to_us, seconds_to_us, us_to_seconds
+from inkplex_data.clock import FRAME_US, samples_to_us, seconds_to_us, us_to_seconds
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.folder import AUDIO_SUFFIXES
 from inkplex_data.corpus.sidecars.sidecar_models import Audio, Channel, Identity, Sidecar, Transform
@@ -47,15 +48,10 @@ def prepare(streams: CallStreams, recipe: Recipe, call_id: str, split: str) -> A
         caller_squares += float(np.square(caller, dtype=np.float64).sum())
     units = [units_of_activity(speech_activity(meter.levels_db()), STEP_US) for meter in meters]
     folder = config.noise.folder if config.noise is not None else None
-    plan = plan_augment(
-        config,
-        call_id,
-        samples=streams.scan.samples,
-        agent=units[0],
-        caller=units[1],
-        noise_files=noise_files(folder) if folder is not None else (),
-    )
+    names = noise_files(folder) if folder is not None else ()
     rms = (caller_squares / max(streams.scan.samples, 1)) ** 0.5
+    sound = CallSound(streams.scan.samples, units[0], units[1], rms, names)
+    plan = plan_augment(config, call_id, sound)
     return Augmentation(plan, rms, config.seed, None if folder is None else Path(folder))
 
 
@@ -153,29 +149,14 @@ def transforms(augmentation: Augmentation) -> list[Transform]:
     plan, seed = augmentation.plan, augmentation.seed
     made: list[tuple[str, dict[str, Any]]] = []
     if plan.cuts:
-        made.append(("barge-in", {"channel": "agent", "cuts_s": _spans_s(plan.cuts)}))
-    if plan.gain_db is not None:
-        made.append(("gain", {"channel": "caller", "gain_db": plan.gain_db}))
-    if plan.room is not None:
-        room = plan.room
-        settings = {"reverb_s": room.reverb_s, "direct_db": room.direct_db, "seed": room.seed}
-        made.append(("reverberation", {"channel": "caller", **settings}))
-        delay_s = room.delay_samples / SAMPLE_RATE_HZ
-        made.append(("echo", {"channel": "caller", "of": "agent", "scale": room.echo, "delay_s": delay_s}))
-    if plan.noise is not None and augmentation.caller_rms > 0:
-        noise = dataclasses.asdict(plan.noise)
-        made.append(("noise", {"channel": "caller", **{k: v for k, v in noise.items() if v is not None}}))
-    if plan.silences:
-        made.append(("silence", {"channel": "caller", "spans_s": _spans_s(plan.silences)}))
+        made.append(("barge-in", {"channel": "agent", "cuts_s": spans_s(plan.cuts)}))
+    for change in plan.caller:
+        made += change.record()
     if plan.text_delay_us:
         made.append(("text-delay", {"delay_s": us_to_seconds(plan.text_delay_us)}))
     if plan.text_mask:
         made.append(("text-mask", {"part": plan.text_mask, "seed": plan.text_seed}))
     return [Transform(name=name, seed=max(seed, 0), settings=settings) for name, settings in made]
-
-
-def _spans_s(spans: Sequence[tuple[int, int]]) -> list[list[float]]:
-    return [[us_to_seconds(samples_to_us(start)), us_to_seconds(samples_to_us(end))] for start, end in spans]
 
 
 def recorded(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import LevelMeter, speech_activity
+from inkplex_data.audio.augment_caller import Heard
 from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.audio.augment_streams import change_agent, change_caller
 from inkplex_data.audio.files.blocks import twice
@@ -44,16 +45,10 @@ def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | No
     agent, caller = meters[0].watch(change_agent(agent, plan)), meters[1].watch(caller)
     if augmentation is not None:
         echoed: Iterable[Samples] = ()
-        if plan.room is not None:
+        if plan.hears_agent:
             agent, echoed = twice(agent)
-        caller = change_caller(
-            caller,
-            plan,
-            samples=streams.scan.samples,
-            rms=augmentation.caller_rms,
-            agent=echoed,
-            noise_folder=augmentation.noise_folder,
-        )
+        heard = Heard(streams.scan.samples, augmentation.caller_rms, echoed, augmentation.noise_folder)
+        caller = change_caller(caller, plan, heard)
     levels: tuple[list[Levels], list[Levels]] = ([], [])
     sides = zip(_measured(agent, levels[0]), _measured(caller, levels[1]), strict=True)
     codes = tools.codec(recipe.codec.id).encode_pair(sides)

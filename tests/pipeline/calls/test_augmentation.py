@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inkplex_data as ink
+from inkplex_data.audio.augment_caller import Gain
 from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar, Transform
@@ -214,9 +215,9 @@ def test_no_change_takes_the_last_word() -> None:
     recipe = load_recipe(None, {"codec.id": "untrained:0"})
     word = TimedWord("hi", 0, 200_000, recipe.text.main_speaker, None, "given")
     later = TimedWord("there", 500_000, 700_000, recipe.text.main_speaker, None, "given")
-    early = Augmentation(AugmentPlan(gain_db=1.0, text_delay_us=300_000), 0.1, 0, None)
+    early = Augmentation(AugmentPlan((Gain(1.0),), text_delay_us=300_000), 0.1, 0, None)
     assert keeping_text(early, [word, later], recipe, 10) == early
-    assert keeping_text(early, [word], recipe, 10).plan == AugmentPlan(gain_db=1.0)
+    assert keeping_text(early, [word], recipe, 10).plan == AugmentPlan((Gain(1.0),))
     late = Augmentation(AugmentPlan(text_delay_us=-900_000), 0.1, 0, None)
     assert keeping_text(late, [word], recipe, 12) == late
     assert keeping_text(late, [word], recipe, 11).plan == AugmentPlan()

@@ -154,7 +154,8 @@ def test_a_refusal_tells_everything_up_to_a_limit():
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"), [({"words.source": "none"}, "no text"), ({"words.language": "de"}, "English only")]
+    ("overrides", "said"),
+    [({"words.source": "none"}, "no text"), ({"words.language": "de"}, "knows only English")],
 )
 def test_a_check_that_cannot_be_made_is_a_fault_of_the_recipe(overrides: dict[str, object], said: str):
     with pytest.raises(ConfigError) as stopped:
