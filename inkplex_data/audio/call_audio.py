@@ -23,7 +23,6 @@ from inkplex_data.audio.call_scan import (
 from inkplex_data.audio.files.audio_source import BLOCK_SAMPLES, AudioSource, open_audio
 from inkplex_data.audio.files.blocks import BlockReader, rechunk, twice
 from inkplex_data.audio.files.decoders import Samples
-from inkplex_data.audio.files.headerless import RawFormat
 from inkplex_data.audio.resample import StreamResampler
 from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.errors import UsageError
@@ -228,15 +227,15 @@ def _summary(stats: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairSta
     )
 
 
-def open_files(audio: Path | Mapping[str, Path] | Any, *, raw: RawFormat | None = None) -> CallFiles:
+def open_files(audio: Path | Mapping[str, Path] | Any) -> CallFiles:
     """Open a call's audio: find the decoder of each file and read its header, once.
 
     `audio`: one file, or two under "agent" and "caller" (a mapping or an object with these attributes).
-    `raw`: how to read files without a header. Raises CallRefused: what `open_audio` raises.
+    Raises CallRefused: what `open_audio` raises.
     """
     paths = (Path(audio),) * 2 if isinstance(audio, (str, Path)) else tuple(map(Path, _pair(audio, "audio")))
-    agent = open_audio(paths[0], raw=raw)
-    return CallFiles(agent, agent if paths[0] == paths[1] else open_audio(paths[1], raw=raw))
+    agent = open_audio(paths[0])
+    return CallFiles(agent, agent if paths[0] == paths[1] else open_audio(paths[1]))
 
 
 def open_channel(path: Path, channel_index: int = 0) -> ChannelRef:
@@ -244,14 +243,9 @@ def open_channel(path: Path, channel_index: int = 0) -> ChannelRef:
     return _channel(open_audio(path), channel_index)
 
 
-def resolve_channels(
-    audio: Path | Mapping[str, Path] | Any,
-    channels: ChannelSpec | Any = None,
-    *,
-    raw: RawFormat | None = None,
-) -> CallAudio:
+def resolve_channels(audio: Path | Mapping[str, Path] | Any, channels: ChannelSpec | Any = None) -> CallAudio:
     """Open a call and find out which file and channel holds which voice: `open_files`, then `CallFiles.channels`."""
-    return open_files(audio, raw=raw).channels(channels)
+    return open_files(audio).channels(channels)
 
 
 def _channel(source: AudioSource, channel_index: int) -> ChannelRef:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from inkplex_data.errors import UsageError
@@ -248,17 +248,11 @@ class Loader:
         )
 
         def prepare(task: _Task) -> _Task:
-            began = time.perf_counter()
-            prepared = self._readers[task.sample.store].prepare(task.sample)
-            self._meter.reading(time.perf_counter() - began)
-            return _Task(task.index, task.sample, prepared)
+            return replace(task, prepared=self._readers[task.sample.store].prepare(task.sample))
 
         def read(task: _Task) -> Batch:
-            began = time.perf_counter()
             assert task.prepared is not None
-            batch = self._readers[task.sample.store].read(task.prepared, epoch=epoch, index=task.index)
-            self._meter.reading(time.perf_counter() - began)
-            return batch
+            return self._readers[task.sample.store].read(task.prepared, epoch=epoch, index=task.index)
 
         if not self._workers:
             batches_now = (read(prepare(task)) for task in tasks)

@@ -20,8 +20,6 @@ class LoaderReport:
     """From the first batch that was asked for until the last one was handed out."""
     wait_s: float
     """Of these, spent waiting for a batch."""
-    read_s: float
-    """Spent reading, all workers together."""
     queue_depth: float
     """Batches that were ready when one was asked for, on average."""
 
@@ -46,11 +44,7 @@ class Meter:
     def __init__(self) -> None:
         self._began: float | None = None
         self._batches = self._bytes = self._depth = 0
-        self._seconds = self._wait_s = self._read_s = 0.0
-
-    def reading(self, seconds: float) -> None:
-        """Workers call this side by side; a lost addition would cost a report nothing but digits."""
-        self._read_s += seconds
+        self._seconds = self._wait_s = 0.0
 
     def handed_out(self, asked: float, depth: int, bytes_: int) -> None:
         """A batch was handed out now; it was asked for at `asked`, of `time.perf_counter`."""
@@ -69,6 +63,5 @@ class Meter:
             self._bytes,
             self._seconds,
             self._wait_s,
-            self._read_s,
             self._depth / self._batches if self._batches else 0.0,
         )

@@ -45,7 +45,7 @@ def read_description(root: str | os.PathLike[str] | Files) -> dict[str, Any]:
 
     Raises StoreError if there is no store or it is of another format, StoreCorruptError for damage.
     """
-    files = open_files(root) if isinstance(root, str | os.PathLike) else root
+    files = open_files(root)
     document = load_json(files, STORE_KEY)
     if document is None:
         raise StoreError(
@@ -77,7 +77,7 @@ def write_pieces(root: str | os.PathLike[str], pieces: Sequence[str]) -> None:
 
 def read_pieces(root: str | os.PathLike[str] | Files) -> pl.DataFrame | None:
     """Columns id and piece, or None where the store keeps none. Raises StoreCorruptError."""
-    files = open_files(root) if isinstance(root, str | os.PathLike) else root
+    files = open_files(root)
     if files.size_bytes(PIECES_KEY) is None:
         return None
     return TableReader(files, PIECES_KEY).read(columns=["id", "piece"])

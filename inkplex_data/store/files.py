@@ -78,8 +78,10 @@ class Files(Protocol):
         """Remove a file or a folder with all below it, if it is there."""
 
 
-def open_files(root: str | os.PathLike[str]) -> Files:
+def open_files(root: str | os.PathLike[str] | Files) -> Files:
     """Files below a local folder, or below an fsspec URL such as `s3://bucket/store` or `memory://store`."""
+    if not isinstance(root, str | os.PathLike):
+        return root
     text = os.fspath(root)
     if text.startswith("file://"):
         text = text.removeprefix("file://")

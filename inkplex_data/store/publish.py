@@ -98,7 +98,7 @@ def read_shard(files: Files, kind: ShardKind, shard: int) -> ShardInfo | None:
 
 def published_shards(root: str | os.PathLike[str] | Files, kind: ShardKind) -> list[ShardInfo]:
     """All published shards of one kind, by number, listed by a snapshot or not."""
-    files = open_files(root) if isinstance(root, str | os.PathLike) else root
+    files = open_files(root)
     found = (read_shard(files, kind, shard) for shard in shard_numbers(files, kind))
     return [info for info in found if info is not None]
 

@@ -57,7 +57,7 @@ def snapshot_key(number: int) -> str:
 
 def snapshot_numbers(root: str | os.PathLike[str] | Files) -> list[int]:
     """Numbers of the snapshots that a store has, ascending."""
-    files = open_files(root) if isinstance(root, str | os.PathLike) else root
+    files = open_files(root)
     return sorted(int(found[1]) for name in files.names("snapshots") if (found := _NAME.fullmatch(name)))
 
 
@@ -66,7 +66,7 @@ def read_snapshot(root: str | os.PathLike[str] | Files, number: int | None = Non
 
     Raises StoreError for a number that is not there, StoreCorruptError for a file that is no snapshot.
     """
-    files = open_files(root) if isinstance(root, str | os.PathLike) else root
+    files = open_files(root)
     numbers = snapshot_numbers(files)
     if number is None:
         if not numbers:

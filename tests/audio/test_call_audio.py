@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_channel, resolve_channels
 from inkplex_data.audio.files.audio_source import open_audio
-from inkplex_data.audio.files.headerless import RawFormat
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import resampled_samples
 from inkplex_data.errors import CallRefused, UsageError
@@ -99,12 +98,6 @@ def test_one_channel_of_a_file(tmp_path: Path) -> None:
 def test_one_mono_file_for_both_sides_is_mono(tmp_path: Path) -> None:
     path = save(tmp_path / "a.wav", noise(4_000, 1))
     assert refused_code(lambda: resolve_channels({"agent": path, "caller": path})) == "audio-mono"
-
-
-def test_bare_samples_of_two_sides(real_data: Path) -> None:
-    path = real_data / "odd_audio" / "hello.ulaw"
-    call = resolve_channels(path, raw=RawFormat("ulaw", 8_000, 2))
-    assert call.scan(ProblemLog("call")).samples == 5_760 // 2 * 3
 
 
 # --- streams ------------------------------------------------------------------------------------------

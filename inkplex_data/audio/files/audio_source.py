@@ -18,17 +18,17 @@ from inkplex_data.audio.files.decoders import (
     probe_soundfile,
     soundfile_pieces,
 )
-from inkplex_data.audio.files.headerless import (
-    HEADERLESS_SUFFIXES,
-    MAX_CHANNELS,
-    MAX_RATE_HZ,
-    MIN_RATE_HZ,
-    RawFormat,
-)
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.problems import refusal
 
 BLOCK_SAMPLES = 262_144
+MIN_RATE_HZ = 4_000
+MAX_RATE_HZ = 768_000
+MAX_CHANNELS = 64
+
+# Names that people give to samples without a header.
+_HEADERLESS = "ulaw ul mulaw pcmu alaw al pcma g711 raw pcm sln sln16 s16 s16le f32 vox gsm g722 g729"
+_HEADERLESS_SUFFIXES = frozenset(f".{name}" for name in _HEADERLESS.split())
 
 _WAV_MAGIC = (b"RIFF", b"RIFX", b"RF64", b"riff")
 
@@ -49,7 +49,6 @@ class AudioSource:
     container: str
     decoder: Literal["soundfile", "pyav"]
     tracks: int = 1
-    raw: RawFormat | None = None
     ignore_length: bool = False
     is_placeholder: bool = False
 
@@ -61,7 +60,7 @@ class AudioSource:
         if block_samples < 1:
             raise UsageError(f"a block cannot have {block_samples} samples")
         if self.decoder == "soundfile":
-            pieces = soundfile_pieces(self.path, self.raw.soundfile_arguments() if self.raw else None)
+            pieces = soundfile_pieces(self.path)
         else:
             probe = Probe(self.channels, self.sample_rate_hz, self.declared_samples, self.container)
             pieces = av_pieces(self.path, probe, ignore_length=self.ignore_length)
@@ -76,16 +75,14 @@ class AudioSource:
         """Whether the declared and the decoded length of an undamaged file are equal to the sample."""
         family, _, coding = self.container.partition("/")
         return self.decoder == "soundfile" and (
-            family in {"FLAC", "RAW"}
-            or coding.startswith("PCM")
-            or coding in {"FLOAT", "DOUBLE", "ULAW", "ALAW"}
+            family == "FLAC" or coding.startswith("PCM") or coding in {"FLOAT", "DOUBLE", "ULAW", "ALAW"}
         )
 
 
-def open_audio(path: Path, *, raw: RawFormat | None = None) -> AudioSource:
+def open_audio(path: Path) -> AudioSource:
     """Find the decoder of a file and read its header.
 
-    soundfile is asked first, then PyAV. `raw` says how to read a file without a header.
+    soundfile is asked first, then PyAV.
     Raises CallRefused: file-missing, audio-unreadable, audio-headerless, audio-rate, audio-channels.
     """
     path = Path(path)
@@ -101,19 +98,12 @@ def open_audio(path: Path, *, raw: RawFormat | None = None) -> AudioSource:
         raise refusal("audio-unreadable", "may not be read (permission denied)", path)
     if status.st_size == 0:
         raise refusal("audio-too-short", "is an empty file", path)
-    source = _open_raw(path, raw) if raw is not None else _open_by_content(path)
+    source = _open_by_content(path)
     if not MIN_RATE_HZ <= source.sample_rate_hz <= MAX_RATE_HZ:
         raise refusal("audio-rate", f"declares a sample rate of {source.sample_rate_hz:,} Hz", path)
     if source.channels > MAX_CHANNELS:
         raise refusal("audio-channels", f"declares {source.channels} channels", path)
     return source
-
-
-def _open_raw(path: Path, raw: RawFormat) -> AudioSource:
-    probe = probe_soundfile(path, raw.soundfile_arguments())
-    if probe is None:
-        raise refusal("audio-unreadable", f"cannot be read as {raw.encoding}", path)
-    return _source(path, probe, "soundfile", raw=raw)
 
 
 def _open_by_content(path: Path) -> AudioSource:
@@ -167,7 +157,6 @@ def _source(
     probe: Probe,
     decoder: Literal["soundfile", "pyav"],
     *,
-    raw: RawFormat | None = None,
     ignore_length: bool = False,
 ) -> AudioSource:
     return AudioSource(
@@ -178,7 +167,6 @@ def _source(
         container=probe.container,
         decoder=decoder,
         tracks=probe.tracks,
-        raw=raw,
         ignore_length=ignore_length,
     )
 
@@ -187,7 +175,7 @@ def _unreadable(path: Path, reason: str) -> CallRefused:
     with path.open("rb") as file:
         magic = file.read(12)
     suffix = path.suffix.lower()
-    if suffix in HEADERLESS_SUFFIXES:
+    if suffix in _HEADERLESS_SUFFIXES:
         return refusal(
             "audio-headerless", f"a {suffix} file has no header that gives rate and channels", path
         )

@@ -54,23 +54,20 @@ class Probe:
 
 
 @contextmanager
-def _open_soundfile(path: Path, raw: dict[str, Any] | None) -> Iterator[Any]:
+def _open_soundfile(path: Path) -> Iterator[Any]:
     import soundfile
 
     # By descriptor: libsndfile then cannot guess a headerless format from the name, and any name works.
-    with (
-        path.open("rb") as handle,
-        soundfile.SoundFile(handle.fileno(), closefd=False, **(raw or {})) as file,
-    ):
+    with path.open("rb") as handle, soundfile.SoundFile(handle.fileno(), closefd=False) as file:
         yield file
 
 
-def probe_soundfile(path: Path, raw: dict[str, Any] | None = None) -> Probe | None:
+def probe_soundfile(path: Path) -> Probe | None:
     """None where libsndfile does not take the file."""
     import soundfile
 
     try:
-        with _open_soundfile(path, raw) as file:
+        with _open_soundfile(path) as file:
             return Probe(
                 channels=file.channels,
                 sample_rate_hz=file.samplerate,
@@ -81,10 +78,10 @@ def probe_soundfile(path: Path, raw: dict[str, Any] | None = None) -> Probe | No
         return None
 
 
-def soundfile_pieces(path: Path, raw: dict[str, Any] | None = None) -> Iterator[Samples]:
+def soundfile_pieces(path: Path) -> Iterator[Samples]:
     import soundfile
 
-    with _open_soundfile(path, raw) as file:
+    with _open_soundfile(path) as file:
         buffer = np.empty((READ_SAMPLES, file.channels), np.float32)
         while True:
             buffer[:, 0] = np.nan

@@ -126,7 +126,6 @@ def _fact(index: int, word: str, units: list[str], *, initial: bool, following: 
     is_name = capital and last and last not in TITLES and last != "i" and not last.startswith("i'")
     is_name = is_name and (not initial or last in COMMON)
     return Fact(index, "name", COMMON if initial else ()) if is_name else None
-    return None
 
 
 def _negated(word: str) -> bool:

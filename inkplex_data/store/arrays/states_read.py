@@ -161,10 +161,7 @@ class StatesReader:
                 scratch = buffer = np.empty(size, np.uint8) if scratch is None else scratch
             offset = int(shard.index[read.chunk, 0])
             got = os.preadv(shard.file.fileno(), [buffer, stored_crc], offset)  # type: ignore[list-item]
-            if got != size + CRC_BYTES:
-                raise self._damage(read, f"is truncated: {got:,} of {size + CRC_BYTES:,} bytes")
-            if crc32c(buffer) != int.from_bytes(stored_crc, "little"):
-                raise self._damage(read, "has a wrong checksum: its bytes changed after they were written")
+            self._check_chunk(read, got, buffer, stored_crc)
             if not whole:
                 rows[:] = buffer.reshape(self.geometry.inner_rows, -1)[read.first : read.stop]
 
@@ -178,13 +175,8 @@ class StatesReader:
                 ranges = [(start, start + size + CRC_BYTES) for start in starts]
                 parts = self._files.read_ranges(self._key + shard_key(shard), ranges)
                 for read, part in zip(group, parts, strict=True):
-                    if len(part) != size + CRC_BYTES:
-                        raise self._damage(read, f"is truncated: {len(part):,} of {size + CRC_BYTES:,} bytes")
                     data = memoryview(part)[:size]
-                    if crc32c(data) != int.from_bytes(part[size:], "little"):
-                        raise self._damage(
-                            read, "has a wrong checksum: its bytes changed after they were written"
-                        )
+                    self._check_chunk(read, len(part), data, part[size:])
                     chunk = np.frombuffer(data, np.uint8).reshape(self.geometry.inner_rows, -1)
                     flat[read.out : read.out + read.stop - read.first] = chunk[read.first : read.stop]
 
@@ -200,62 +192,57 @@ class StatesReader:
 
     def _load_shard(self, shard: int) -> _Shard:
         geometry, key = self.geometry, self._key + shard_key(shard)
-        where = self._files.describe(key)
         size = self._files.size_bytes(key)
         if size is None:
-            raise StoreCorruptError(
-                f"shard file of states rows {shard * geometry.shard_rows:,} and up is missing",
-                where=where,
-                next_step=RESTORE,
-            )
+            first = shard * geometry.shard_rows
+            raise self._damage(shard, f"shard file of states rows {first:,} and up is missing")
         full = geometry.shard_bytes(shard)
-        truncated = StoreCorruptError(
-            f"shard file is truncated: it has {size:,} of {full:,} bytes", where=where, next_step=RESTORE
-        )
+        truncated = self._damage(shard, f"shard file is truncated: it has {size:,} of {full:,} bytes")
         if size < geometry.index_bytes:
             raise truncated
         [footer] = self._files.read_ranges(key, [(size - geometry.index_bytes, size)])
         if crc32c(footer[:-CRC_BYTES]) != int.from_bytes(footer[-CRC_BYTES:], "little"):
             if size < full:
                 raise truncated
-            raise StoreCorruptError(
-                "the shard's index has a wrong checksum: its bytes changed after they were written",
-                where=where,
-                next_step=RESTORE,
+            raise self._damage(
+                shard, "the shard's index has a wrong checksum: its bytes changed after they were written"
             )
         index = np.frombuffer(footer[:-CRC_BYTES], "<u8").reshape(-1, 2)
-        self._check_index(index, shard, size - geometry.index_bytes, where)
+        self._check_index(index, shard, size - geometry.index_bytes)
         path = self._files.path(key)
         return _Shard(index, None if path is None else _OpenFile(path))
 
-    def _check_index(self, index: np.ndarray, shard: int, data_bytes: int, where: str) -> None:
+    def _check_index(self, index: np.ndarray, shard: int, data_bytes: int) -> None:
         """Every chunk that holds rows is there, has the one possible size, and lies before the footer."""
         stored = self.geometry.chunk_bytes + CRC_BYTES
         for chunk in range(self.geometry.chunks_in(shard)):
             offset, size = int(index[chunk, 0]), int(index[chunk, 1])
             row = shard * self.geometry.shard_rows + chunk * self.geometry.inner_rows
             if offset == MISSING and size == MISSING:
-                raise StoreCorruptError(
-                    f"inner chunk {chunk} (states rows {row:,} and up) is missing from the shard's index",
-                    where=where,
-                    next_step=RESTORE,
-                )
+                what = f"inner chunk {chunk} (states rows {row:,} and up) is missing from the shard's index"
+                raise self._damage(shard, what)
             if size != stored or offset + size > data_bytes:
-                raise StoreCorruptError(
-                    f"inner chunk {chunk} claims bytes {offset:,} to {offset + size:,} of {data_bytes:,}, "
-                    f"and should have {stored:,}",
-                    where=where,
-                    next_step=RESTORE,
-                )
+                claimed = f"bytes {offset:,} to {offset + size:,} of {data_bytes:,}"
+                raise self._damage(shard, f"inner chunk {chunk} claims {claimed}, and should have {stored:,}")
 
-    def _damage(self, read: ChunkRead, what: str) -> StoreCorruptError:
+    def _check_chunk(self, read: ChunkRead, got: int, data: Any, stored_crc: bytes | bytearray) -> None:
+        """`got` bytes were read for a chunk and its checksum, which must be those of `data`."""
+        whole = self.geometry.chunk_bytes + CRC_BYTES
+        if got != whole:
+            fault = f"is truncated: {got:,} of {whole:,} bytes"
+        elif crc32c(data) != int.from_bytes(stored_crc, "little"):
+            fault = "has a wrong checksum: its bytes changed after they were written"
+        else:
+            return
         first = read.shard * self.geometry.shard_rows + read.chunk * self.geometry.inner_rows
         last = min(first + self.geometry.inner_rows, self.geometry.rows) - 1
-        return StoreCorruptError(
-            f"inner chunk {read.chunk} (states rows {first:,} to {last:,}) {what}",
-            where=self._files.describe(self._key + shard_key(read.shard)),
-            next_step=RESTORE,
+        raise self._damage(
+            read.shard, f"inner chunk {read.chunk} (states rows {first:,} to {last:,}) {fault}"
         )
+
+    def _damage(self, shard: int, what: str) -> StoreCorruptError:
+        where = self._files.describe(self._key + shard_key(shard))
+        return StoreCorruptError(what, where=where, next_step=RESTORE)
 
 
 def _reopen(root: str, key: str) -> StatesReader:

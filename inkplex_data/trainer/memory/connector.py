@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import PLAN_LIMIT
 from inkplex_data.memory.plan import plan_chunks
-from inkplex_data.trainer.memory.visibility import AttentionBackend
 from inkplex_data.trainer.memory.writer_and_readers import ChunkPlan, MemoryReader, MemoryWriter, SlotSource
 from inkplex_data.trainer.model.personaplex import LMOutput, PersonaPlexConfig, PersonaPlexLM
 from inkplex_data.trainer.model.temporal import BlockHook
@@ -54,15 +53,6 @@ class CallMemory:
     @property
     def versions(self) -> int:
         return len(self.row)
-
-    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> CallMemory:
-        """The same memory on another device."""
-        return CallMemory(
-            **{
-                item.name: cast(Tensor, getattr(self, item.name)).to(device, non_blocking=non_blocking)
-                for item in fields(self)
-            }
-        )
 
     def plan(self, steps: int, limit: int = PLAN_LIMIT) -> ChunkPlan:
         """The chunk plan of this call, int64 [chunks, 3]; waits for the device that holds the versions."""
@@ -141,27 +131,12 @@ class MemoryReaders(nn.Module):
 
         return slots
 
-    def attach(
-        self,
-        memory: CallMemory,
-        *,
-        chunks: ChunkPlan | None = None,
-        limit: int = PLAN_LIMIT,
-        frames: int | None = None,
-        backend: AttentionBackend = "auto",
-    ) -> Attachment:
-        """Write the tokens of one call and give the hooks that let its readers see them.
-
-        chunks: the call's plan, made here with `limit` when absent. frames: real steps, for `read_strength`;
-        all by default.
-        """
-        return Attachment(self, memory, chunks=chunks, limit=limit, frames=frames, backend=backend)
-
 
 class Attachment:
     """The memory of one call, attached for a full-sequence forward: `after_block` goes to `forward_train`.
 
-    Holds the autograd graph of the writer until it is dropped; make a new one for every forward.
+    Writes the call's tokens and holds the autograd graph of the writer until it is dropped; make a new one for
+    every forward. chunks: the call's plan, made here when absent. frames: real steps, for `read_strength`.
     """
 
     def __init__(
@@ -169,13 +144,10 @@ class Attachment:
         modules: MemoryReaders,
         memory: CallMemory,
         *,
-        chunks: ChunkPlan | None,
-        limit: int,
-        frames: int | None,
-        backend: AttentionBackend,
+        chunks: ChunkPlan | None = None,
+        frames: int | None = None,
     ) -> None:
-        self._memory, self._chunks, self._limit, self._frames = memory, chunks, limit, frames
-        self._backend: AttentionBackend = backend
+        self._memory, self._chunks, self._frames = memory, chunks, frames
         self._slots = modules.slots_of(memory)
         count = len(modules.readers)
         zeros = torch.zeros(2, count, dtype=torch.float64, device=memory.row.device)
@@ -190,15 +162,14 @@ class Attachment:
             if native.shape[0] != 1:
                 raise ValueError(f"memory is read one call at a time, got a batch of {native.shape[0]}")
             if self._chunks is None:  # One plan serves the four readers.
-                self._chunks = self._memory.plan(first_step + native.shape[1], self._limit)
-            residual = reader.read(
+                self._chunks = self._memory.plan(first_step + native.shape[1])
+            residual = reader(
                 native,
                 self._slots,
                 self._memory.start,
                 self._memory.end,
                 first_step=first_step,
                 chunks=self._chunks,
-                backend=self._backend,
             )
             self._measure(index, residual, native, first_step)
             return native + residual
@@ -231,6 +202,6 @@ class ConnectedLM(nn.Module):
         """codes: [1, 17, T]; memory None is the baseline, the native model alone."""
         if memory is None:
             return self.lm.forward_train(codes, recompute=recompute), None
-        attached = self.memory.attach(memory, chunks=chunks, frames=frames)
+        attached = Attachment(self.memory, memory, chunks=chunks, frames=frames)
         out = self.lm.forward_train(codes, attached.after_block, recompute=recompute)
         return out, attached.strength

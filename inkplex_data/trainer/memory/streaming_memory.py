@@ -75,7 +75,7 @@ class LiveMemory:
                 raise ValueError(f"memory is read one call at a time, got a batch of {native.shape[0]}")
             if native.shape[1] == 1:
                 return native + self._read_step(index, native, first_step)
-            return native + reader.read(native, self._slots, self._start, self._end, first_step=first_step)
+            return native + reader(native, self._slots, self._start, self._end, first_step=first_step)
 
         return after
 

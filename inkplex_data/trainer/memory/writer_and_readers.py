@@ -20,10 +20,9 @@ from torch.utils.checkpoint import checkpoint
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import KINDS, PLAN_LIMIT
 from inkplex_data.memory.plan import plan_chunks
+from inkplex_data.memory.versions import AGE_BUCKETS, RECENCY_BUCKETS
 from inkplex_data.trainer.memory.visibility import AttentionBackend, Intervals, interval_attention
 
-RECENCY_BUCKETS = 17
-AGE_BUCKETS = 15
 EPSILON = 1e-5
 TOKEN_GROUP = 8_192
 """Tokens whose states are widened to float32 at once: 384 MiB at 3 rows of 4,096."""
@@ -129,7 +128,7 @@ class MemoryReader(nn.Module):
     def forward(
         self,
         native: Tensor,
-        slots: Tensor,
+        slots: Tensor | SlotSource,
         start: Tensor,
         end: Tensor,
         *,
@@ -140,38 +139,13 @@ class MemoryReader(nn.Module):
     ) -> Tensor:
         """Residual [1, T, W] in the type of `native`, to be added to it.
 
-        native: [1, T, W], steps first_step … first_step + T − 1 of one call. slots: [V, M]. start, end:
-        integers [V]: step t sees version v when start ≤ t < end. chunks: int64 [n, 3] of first step, end step
-        and union size, as `plan_chunks` gives them for these versions; planned here with `limit` when absent.
-        Activations of a chunk are made again in backward.
-        """
-        return self.read(
-            native,
-            lambda columns: F.embedding(columns, slots),
-            start,
-            end,
-            first_step=first_step,
-            chunks=chunks,
-            limit=limit,
-            backend=backend,
-        )
-
-    def read(
-        self,
-        native: Tensor,
-        slots_of: SlotSource,
-        start: Tensor,
-        end: Tensor,
-        *,
-        first_step: int = 0,
-        chunks: ChunkPlan | None = None,
-        limit: int = PLAN_LIMIT,
-        backend: AttentionBackend = "auto",
-    ) -> Tensor:
-        """`forward` with slots that are made chunk by chunk: `slots_of` gets the versions of a chunk.
-
+        native: [1, T, W], steps first_step … first_step + T − 1 of one call. slots: [V, M], or what makes those of a
+        chunk's versions. start, end: integers [V]: step t sees version v when start ≤ t < end. chunks: int64
+        [n, 3] of first step, end step and union size, as `plan_chunks` gives them for these versions; planned
+        here with `limit` when absent. Activations of a chunk are made again in backward.
         Raises ValueError for a plan that leaves out a step.
         """
+        slots_of = (lambda columns: F.embedding(columns, slots)) if isinstance(slots, Tensor) else slots
         last = first_step + native.shape[1]
         if chunks is None:
             chunks = plan_chunks(

@@ -19,24 +19,15 @@ RingKind = Literal["released", "exact"]
 class KVRing:
     """Keys and values of the last `capacity` positions of one attention layer.
 
-    Memory: 2 × [batch, heads, capacity, width] of `dtype`. Keys are stored already rotated.
+    Memory: 2 × [batch, heads, capacity, width] of the type of the weights. Keys are stored already rotated.
     """
 
-    def __init__(
-        self,
-        batch: int,
-        heads: int,
-        capacity: int,
-        width: int,
-        *,
-        kind: RingKind,
-        device: torch.device,
-        dtype: torch.dtype,
-    ) -> None:
+    def __init__(self, batch: int, heads: int, capacity: int, kind: RingKind, *, weight: Tensor) -> None:
+        """`weight`: the layer's packed projection [..., heads · width], whose type and device the ring has."""
         self.capacity = capacity
         self.window = capacity - 1 if kind == "released" else capacity
         self.end = 0
-        self._cache = torch.zeros(2, batch, heads, capacity, width, device=device, dtype=dtype)
+        self._cache = weight.new_zeros(2, batch, heads, capacity, weight.shape[-1] // heads)
 
     def reset(self) -> None:
         """Forget every position."""

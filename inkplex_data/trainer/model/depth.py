@@ -84,18 +84,7 @@ class DepthTransformer(nn.Module):
     def rings(self, batch: int, kind: RingKind) -> list[KVRing]:
         """Caches for one frame at a time; reset them before each frame."""
         weight = cast(DepthBlock, self.layers[0]).self_attn.in_proj_weight
-        return [
-            KVRing(
-                batch,
-                self.heads,
-                self.positions,
-                self.width // self.heads,
-                kind=kind,
-                device=weight.device,
-                dtype=weight.dtype,
-            )
-            for _ in self.layers
-        ]
+        return [KVRing(batch, self.heads, self.positions, kind, weight=weight.detach()) for _ in self.layers]
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, P, W]; returns [N, P, W]."""

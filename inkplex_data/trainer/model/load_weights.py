@@ -8,9 +8,10 @@ copied from the position 8 before. Nothing may be missing or unexpected after th
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -39,22 +40,13 @@ class _Entry:
     read: Callable[[], Tensor]
 
 
-@dataclass
-class LoadReport:
-    """What loading had to do beyond reading: names repeated, copied (name ← source) and zero-filled."""
-
-    repeated: list[str] = field(default_factory=list)
-    copied: dict[str, str] = field(default_factory=dict)
-    zeroed: list[str] = field(default_factory=list)
-
-
 def load_personaplex(
     path: Path | str,
     config: PersonaPlexConfig | None = None,
     *,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.bfloat16,
-) -> tuple[PersonaPlexLM, LoadReport]:
+) -> PersonaPlexLM:
     """A frozen model in `dtype` on `device` with the weights of `path`, a safetensors file or its folder.
 
     Tensors are read one by one, so at most one is held twice. Raises CheckpointError where the file cannot be
@@ -78,7 +70,7 @@ def load_personaplex(
                 name: _Entry(tuple(file.get_slice(name).get_shape()), _reader(file, name))
                 for name in file.keys()  # noqa: SIM118 (not a dict)
             }
-            entries, report = _fit(_join_split(entries), wanted)
+            entries = _fit(_join_split(entries), wanted)
             _refuse_misfits(entries, wanted, path)
             state = {name: entries[name].read().to(device=device, dtype=dtype) for name in wanted}
     except SafetensorError as error:
@@ -86,7 +78,7 @@ def load_personaplex(
             f"not a readable safetensors file: {error}", where=str(path), next_step="Download it again."
         ) from error
     model.load_state_dict(state, strict=True, assign=True)
-    return model.freeze().eval(), report
+    return model.freeze().eval()
 
 
 def _reader(file: safe_open, name: str) -> Callable[[], Tensor]:
@@ -113,42 +105,29 @@ def _join_split(entries: dict[str, _Entry]) -> dict[str, _Entry]:
     return joined
 
 
-def _fit(
-    entries: dict[str, _Entry], wanted: Mapping[str, tuple[int, ...]]
-) -> tuple[dict[str, _Entry], LoadReport]:
+def _fit(entries: dict[str, _Entry], wanted: Mapping[str, tuple[int, ...]]) -> dict[str, _Entry]:
     """Expand depth positions where the file has fewer than wanted."""
-    entries, report = dict(entries), LoadReport()
+    entries = dict(entries)
     for name, shape in wanted.items():
         have = entries.get(name)
         if have is not None:
             if _PACKED_ATTENTION.match(name) and (2 * have.shape[0], *have.shape[1:]) == shape:
                 entries[name] = _Entry(shape, _concatenation([have, have]))
-                report.repeated.append(name)
             continue
         if found := _POSITION.match(name):
             head, position, tail = found.groups()
             source = f"{head}{int(position) - CODEBOOKS}{tail}"
             if int(position) >= CODEBOOKS and source in entries:
-                entries[name] = _Entry(entries[source].shape, _copy(entries[source]))
-                report.copied[name] = source
+                entries[name] = _Entry(entries[source].shape, _concatenation([entries[source]]))
             elif head == "depformer_emb." and int(position) == CODEBOOKS - 1:
                 # An 8-position model never feeds its last code on, so this table has no source; a zero table
                 # gives position 8 its projection alone, as if the code before were no input.
-                entries[name] = _Entry(shape, _zeros(shape))
-                report.zeroed.append(name)
-    return entries, report
+                entries[name] = _Entry(shape, functools.partial(torch.zeros, shape))
+    return entries
 
 
 def _concatenation(parts: list[_Entry]) -> Callable[[], Tensor]:
     return lambda: torch.cat([part.read() for part in parts])
-
-
-def _copy(entry: _Entry) -> Callable[[], Tensor]:
-    return lambda: entry.read().clone()
-
-
-def _zeros(shape: tuple[int, ...]) -> Callable[[], Tensor]:
-    return lambda: torch.zeros(shape)
 
 
 def _refuse_misfits(entries: Mapping[str, _Entry], wanted: Mapping[str, tuple[int, ...]], path: Path) -> None:

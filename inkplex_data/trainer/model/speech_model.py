@@ -112,7 +112,7 @@ def open_speech_model(
             next_step="Build the store with the tokenizer that comes with the speech model.",
         )
     _refuse_other_tokenizer(path.parent, store)
-    lm, _ = load_personaplex(path, architecture, device=device, dtype=dtype)
+    lm = load_personaplex(path, architecture, device=device, dtype=dtype)
     return SpeechModel(lm, f"safetensors:{fingerprint(path)}", untrained=False)
 
 

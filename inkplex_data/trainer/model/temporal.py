@@ -72,18 +72,7 @@ class TemporalTransformer(nn.Module):
     def rings(self, batch: int, kind: RingKind) -> list[KVRing]:
         """Empty streaming caches, one a block, in the type and on the device of the weights."""
         weight = cast(TemporalBlock, self.layers[0]).self_attn.in_proj_weight
-        return [
-            KVRing(
-                batch,
-                self.heads,
-                self.context,
-                self.width // self.heads,
-                kind=kind,
-                device=weight.device,
-                dtype=weight.dtype,
-            )
-            for _ in self.layers
-        ]
+        return [KVRing(batch, self.heads, self.context, kind, weight=weight.detach()) for _ in self.layers]
 
     def forward(
         self,

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from inkplex_data.audio.files.audio_source import AudioSource, open_audio
 from inkplex_data.audio.files.decoders import Probe, av_pieces, probe_av
-from inkplex_data.audio.files.headerless import RawFormat
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.problems import CODES
 from tests.audio.made import noise, refused_code, save, save_aac, save_matroska
@@ -73,38 +72,6 @@ def test_both_decoders_give_the_same_samples(real_data: Path, name: str) -> None
     assert isinstance(probe, Probe)
     other = np.concatenate(list(av_pieces(path, probe)), axis=1)
     assert np.array_equal(decoded(open_audio(path)), other)
-
-
-def test_bare_samples_need_a_format(real_data: Path) -> None:
-    path = real_data / "odd_audio" / "hello.ulaw"
-    source = open_audio(path, raw=RawFormat("ulaw", 8_000))
-    assert (source.channels, source.sample_rate_hz, source.count_samples()) == (1, 8_000, 5_760)
-    # µ-law by the formula of G.711, in place of the table that libsndfile has.
-    code = ~np.frombuffer(path.read_bytes(), np.uint8)
-    magnitude = ((((code & 0x0F).astype(int) << 3) + 0x84) << ((code >> 4) & 7)) - 0x84
-    assert np.array_equal(decoded(source)[0] * 32768, np.where(code & 0x80, -magnitude, magnitude))
-
-
-@pytest.mark.parametrize(
-    ("encoding", "dtype", "scale"),
-    [
-        ("pcm_s16le", "<i2", 2**15),
-        ("pcm_s16be", ">i2", 2**15),
-        ("pcm_s8", "i1", 2**7),
-        ("pcm_f32le", "<f4", 1),
-    ],
-)
-def test_raw_encodings(tmp_path: Path, encoding: str, dtype: str, scale: int) -> None:
-    values = np.array([[0, 1], [-5, 100], [127, -128]], dtype)
-    (tmp_path / "a.raw").write_bytes(values.tobytes())
-    source = open_audio(tmp_path / "a.raw", raw=RawFormat(encoding, 8_000, 2))  # type: ignore[arg-type]
-    assert np.array_equal(decoded(source).T, values.astype(np.float64) / scale)
-
-
-def test_raw_formats_check_themselves() -> None:
-    for wrong in (("mp3", 8_000, 1), ("ulaw", 0, 1), ("ulaw", 8_000, 0)):
-        with pytest.raises(UsageError):
-            RawFormat(*wrong)  # type: ignore[arg-type]
 
 
 @settings(max_examples=25, deadline=None)

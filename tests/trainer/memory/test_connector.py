@@ -7,7 +7,13 @@ import torch
 from torch import Tensor
 
 from inkplex_data.errors import ConfigError
-from inkplex_data.trainer.memory.connector import CallMemory, ConnectedLM, MemoryReaders, reader_blocks
+from inkplex_data.trainer.memory.connector import (
+    Attachment,
+    CallMemory,
+    ConnectedLM,
+    MemoryReaders,
+    reader_blocks,
+)
 from inkplex_data.trainer.memory.streaming_memory import LiveMemory
 from inkplex_data.trainer.model.generator import StreamingGenerator
 from inkplex_data.trainer.model.personaplex import PersonaPlexLM
@@ -89,7 +95,7 @@ def test_memory_moves_logits_only_from_its_arrival_on() -> None:
 
 def test_read_strength_counts_real_steps_only() -> None:
     model, codes, memory = connected(trained=True), random_codes(small_config(), 24), random_memory()
-    attached = model.memory.attach(memory, frames=10)
+    attached = Attachment(model.memory, memory, frames=10)
     seen: dict[int, tuple[Tensor, Tensor]] = {}
 
     def spying(block: int, hook):  # type: ignore[no-untyped-def]
