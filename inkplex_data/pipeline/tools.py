@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from inkplex_data.memory.capture.inkling import Dtype, Inkling
     from inkplex_data.speech.align.transcribe import SpeechAligner
     from inkplex_data.speech.check.scorer import WhisperScorer
-    from inkplex_data.speech.codec_mimi import MimiCodec
+    from inkplex_data.speech.codec_stream import Codec
     from inkplex_data.speech.diarize.diarizer import Diarizer
     from inkplex_data.speech.tokenizer import TextTokenizer
 
 
 @lru_cache(maxsize=1)
-def codec(spec: str) -> MimiCodec:
+def codec(spec: str) -> Codec:
     """One Mimi per process, on one thread: calls in parallel beat threads within a call."""
     from inkplex_data.speech.codec import load_codec
 

@@ -41,7 +41,7 @@ from inkplex_data.trainer.evaluate.scores import aligned
 from inkplex_data.trainer.run.run_files import TrainedModel
 
 if TYPE_CHECKING:
-    from inkplex_data.speech.codec_mimi import MimiCodec
+    from inkplex_data.speech.codec_stream import Codec
 
 NAMES = {"none": "baseline", "own": "trained", "wrong": "wrong-memory"}
 """File names by memory: without memory the readers are silent, which is the native model."""
@@ -82,7 +82,7 @@ class Generator:
     """Replays calls of a store. The same call has the same seed under every memory."""
 
     def __init__(
-        self, trained: TrainedModel, store: Store, codec: MimiCodec, options: ReplayOptions | None = None
+        self, trained: TrainedModel, store: Store, codec: Codec, options: ReplayOptions | None = None
     ) -> None:
         pieces = store.pieces()
         if pieces is None:

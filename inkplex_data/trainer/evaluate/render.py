@@ -23,14 +23,14 @@ from inkplex_data.trainer.evaluate.replay import Replayed, ReplayOptions
 from inkplex_data.trainer.evaluate.said_words import SpokenWord, spoken_words
 
 if TYPE_CHECKING:
-    from inkplex_data.speech.codec_mimi import MimiCodec
+    from inkplex_data.speech.codec_stream import Codec
     from inkplex_data.store.reader import Store
 
 SCHEMA = "inkplex/generation@1"
 AGENT_LABEL = "SPEAKER_MAIN"
 
 
-def store_codec(store: Store, spec: str | None = None, *, device: str = "cpu") -> MimiCodec:
+def store_codec(store: Store, spec: str | None = None, *, device: str = "cpu") -> Codec:
     """The codec that made a store's codes. `spec` says where its weights are now; the store's id by default.
 
     Raises ConfigError for weights that are not the store's.
@@ -46,7 +46,7 @@ def store_codec(store: Store, spec: str | None = None, *, device: str = "cpu") -
     return codec
 
 
-def silence_codes(codec: MimiCodec, frames: int) -> NDArray[np.uint16]:
+def silence_codes(codec: Codec, frames: int) -> NDArray[np.uint16]:
     """Codes [frames, 8] of silence, as a prefix has them: fixed with the released weights, else encoded."""
     if not codec.identity.untrained and codec_is_released(codec.encode):
         return np.tile(np.array(SILENCE_CODES, np.uint16), (frames, 1))
@@ -104,7 +104,7 @@ def generation_json(
     }
 
 
-def decode_stereo(codec: MimiCodec, replayed: Replayed) -> NDArray[np.float32]:
+def decode_stereo(codec: Codec, replayed: Replayed) -> NDArray[np.float32]:
     """float32 [2, samples] at 24 kHz, agent then caller. Ids that are no codes are decoded as 0."""
     sides = (replayed.agent, replayed.caller)
     return np.stack([codec.decode(np.where((side < 0) | (side >= AUDIO_CARD), 0, side)) for side in sides])
