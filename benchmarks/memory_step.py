@@ -87,7 +87,7 @@ def main() -> None:
     )  # fmt: skip
     torch.manual_seed(0)
     lm = PersonaPlexLM.seeded(config, 0).to(device, torch.bfloat16 if full else torch.float32).freeze()
-    memory_modules = MemoryReaders.for_model(config, state_width=state_width, slot_width=slot_width)
+    memory_modules = MemoryReaders(config, state_width=state_width, slot_width=slot_width)
     model = ConnectedLM(lm, memory_modules.to(device))
     codes = torch.randint(500, (1, 17, steps), device=device)
     memory = make_memory(tokens, steps, state_width, width, device)

@@ -10,8 +10,6 @@ from typing import Final
 # Text and audio ids (seeds/000, "Native temporal computation" and section 9 of the current chapter).
 PAD: Final = 3
 EPAD: Final = 0
-TEXT_INITIAL: Final = 32_000
-AUDIO_INITIAL: Final = 2_048
 NO_INPUT: Final = -1
 NOT_GENERATED: Final = -2
 TEXT_CARD: Final = 32_000

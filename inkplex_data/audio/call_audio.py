@@ -48,6 +48,10 @@ class ChannelRef:
         """float32 [n] at the native rate."""
         return _picked(self.source.blocks(), self)
 
+    def samples(self) -> Samples:
+        """All of it: float32 [n] at the native rate."""
+        return np.concatenate([np.zeros(0, np.float32), *self.blocks()])
+
 
 @dataclass(frozen=True)
 class CallFiles:

@@ -70,12 +70,10 @@ def units(intervals: npt.ArrayLike, *, silence_us: int = IPU_SILENCE_US) -> Inte
     return np.stack([given[first, 0], reached[last]], axis=1)
 
 
-def units_of_activity(
-    active: npt.NDArray[np.bool_], step_us: int, *, silence_us: int = IPU_SILENCE_US
-) -> Intervals:
+def units_of_activity(active: npt.NDArray[np.bool_], step_us: int) -> Intervals:
     """Units of a detector's verdicts bool [t], one every `step_us`."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], active, [False]]).astype(np.int8)))
-    return units(edges.reshape(-1, 2).astype(np.int64) * step_us, silence_us=silence_us)
+    return units(edges.reshape(-1, 2).astype(np.int64) * step_us)
 
 
 def turn_statistics(agent: Intervals, caller: Intervals, duration_us: int) -> TurnStatistics:

@@ -28,7 +28,6 @@ from inkplex_data.cli import (
 from inkplex_data.errors import InkplexError
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_PARTLY = 3
 EXIT_INTERRUPTED = 130
 

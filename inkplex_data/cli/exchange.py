@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import typer
 
 if TYPE_CHECKING:
+    from inkplex_data.corpus.entry import Corpus
     from inkplex_data.export.calls import ExportSummary
+    from inkplex_data.store.reader import Store
 
 PANEL = "Exchange"
 Form = Literal["disk", "parquet"]
@@ -43,14 +46,11 @@ def moshi_finetune(
     """
     from inkplex_data.export.moshi import export_corpus, export_store
 
-    if _is_store(source):
-        from inkplex_data.store.reader import open_store
-
-        with open_store(source) as store:
-            _end(export_store(store, out))
-    from inkplex_data.corpus.read_corpus import read_corpus
-
-    _end(export_corpus(read_corpus(Path(source)), out, agent=agent))
+    _export(
+        source,
+        lambda store: export_store(store, out),
+        lambda corpus: export_corpus(corpus, out, agent=agent),
+    )
 
 
 @export_app.command("hf")
@@ -64,14 +64,11 @@ def hf(
     _without_bars()
     from inkplex_data.export.hf import export_hf_corpus, export_hf_store
 
-    if _is_store(source):
-        from inkplex_data.store.reader import open_store
-
-        with open_store(source) as store:
-            _end(export_hf_store(store, out, form=form))
-    from inkplex_data.corpus.read_corpus import read_corpus
-
-    _end(export_hf_corpus(read_corpus(Path(source)), out, form=form, agent=agent))
+    _export(
+        source,
+        lambda store: export_hf_store(store, out, form=form),
+        lambda corpus: export_hf_corpus(corpus, out, form=form, agent=agent),
+    )
 
 
 @import_app.command("hf")
@@ -116,8 +113,17 @@ def _without_bars() -> None:
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
 
-def _is_store(source: str) -> bool:
-    return "://" in source or (Path(source) / "store.json").is_file()
+def _export(
+    source: str, of_store: Callable[[Store], ExportSummary], of_corpus: Callable[[Corpus], ExportSummary]
+) -> None:
+    if "://" in source or (Path(source) / "store.json").is_file():
+        from inkplex_data.store.reader import open_store
+
+        with open_store(source) as store:
+            _end(of_store(store))
+    from inkplex_data.corpus.read_corpus import read_corpus
+
+    _end(of_corpus(read_corpus(Path(source))))
 
 
 def _end(summary: ExportSummary) -> None:

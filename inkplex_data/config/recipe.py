@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -249,21 +249,39 @@ def load_recipe(name_or_path: str | None, overrides: Mapping[str, Any] | None = 
     `overrides` maps dotted keys to values: `{"codec.id": "untrained:0"}`.
     Raises ConfigError that lists every fault of the file at once.
     """
+    return read_recipe(
+        Recipe,
+        None if name_or_path is None else find_recipe(name_or_path, recipe_names(), what="recipe"),
+        overrides,
+        what="recipe",
+        next_step="See docs/reference/recipes.md, which lists every key.",
+    )
+
+
+Model = TypeVar("Model", bound=Section)
+
+
+def read_recipe(
+    model: type[Model],
+    path: Path | None,
+    overrides: Mapping[str, Any] | None,
+    *,
+    what: str,
+    next_step: str | None = None,
+) -> Model:
+    """A recipe from its file, or from nothing but `overrides`. Raises ConfigError that lists every fault."""
     where, body = "defaults", {}
-    if name_or_path is not None:
-        path = _find_recipe(name_or_path)
+    if path is not None:
         where, body = str(path), read_yaml(path)
         body.setdefault("name", path.stem)
     for dotted, value in (overrides or {}).items():
         set_dotted(body, dotted, value)
     try:
-        return Recipe.model_validate(body)
+        return model.model_validate(body)
     except ValidationError as error:
+        faults = validation_faults(error)
         raise ConfigError(
-            "the recipe has faults",
-            where=where,
-            faults=validation_faults(error),
-            next_step="See docs/reference/recipes.md, which lists every key.",
+            f"the {what} has faults", where=where, faults=faults, next_step=next_step
         ) from error
 
 
@@ -280,22 +298,18 @@ def _short(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _find_recipe(name_or_path: str) -> Path:
+def find_recipe(name_or_path: str, names: list[str], *, what: str) -> Path:
+    """The file of a recipe: a path, or one of `names`, which come with the package. Raises ConfigError."""
     path = Path(name_or_path)
-    if path.suffix in {".yaml", ".yml"} or path.exists():
-        if not path.is_file():
-            raise ConfigError(
-                f"there is no recipe file {name_or_path!r}",
-                next_step="Give a YAML file, or one of " + ", ".join(recipe_names()) + ".",
-            )
-        return path
-    known = resource_folder("pipelines") / f"{name_or_path}.yaml"
-    if name_or_path not in recipe_names():
+    is_file = path.suffix in {".yaml", ".yml"} or path.exists()
+    if not is_file and name_or_path in names:
+        path = resource_folder("pipelines") / f"{name_or_path}.yaml"
+    if not path.is_file():
         raise ConfigError(
-            f"there is no recipe {name_or_path!r}",
-            next_step="Give a YAML file, or one of " + ", ".join(recipe_names()) + ".",
+            f"there is no {what}{' file' * is_file} {name_or_path!r}",
+            next_step=f"Give a YAML file, or one of {', '.join(names)}.",
         )
-    return known
+    return path
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

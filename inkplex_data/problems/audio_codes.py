@@ -63,7 +63,6 @@ AUDIO = table(
         ),
         "audio-length-differs": info(
             "The header declares a length that is not the file's; every decoded sample was used.",
-            "Nothing to do.",
         ),
         "audio-channel-lengths": info(
             "The agent's and the caller's files differ in length; the missing end counts as missing, not as silence.",

@@ -29,11 +29,9 @@ BUILD = table(
     {
         "augmented": info(
             "The call was changed on purpose, as the recipe's `augment` and `audio` ask; its sidecar says how.",
-            "Nothing to do.",
         ),
         "augmented-words": info(
             "Words of the agent were cut at a constructed barge-in, or withheld from the text stream, as the recipe asks.",
-            "Nothing to do.",
         ),
         "augment-noise-unusable": error(
             "The noise file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",

@@ -33,7 +33,6 @@ CORPUS = table(
         ),
         "duration-invalid": info(
             "The stated duration is not a positive number of seconds; the decoded audio decides.",
-            "Nothing to do.",
         ),
         "fields-ignored": info(
             "The inventory has fields that this layout does not define; they were not used.",

@@ -36,7 +36,6 @@ WORDS = table(
         ),
         "words-out-of-order": info(
             "Words were not in order of start; they were sorted, with equal starts kept in file order.",
-            "Nothing to do.",
         ),
         "word-malformed": repair(
             "An entry of the transcript is not a word; it was dropped.", "Correct the entry."
@@ -82,7 +81,6 @@ WORDS = table(
         ),
         "word-end-rounded": info(
             "A word ends within the last frame, after the last sample; its end was set to the audio's end.",
-            "Nothing to do.",
         ),
     },
 )

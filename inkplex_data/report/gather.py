@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from inkplex_data.grid import LEVEL_FLOOR_DB, WINDOW
+from inkplex_data.grid import LEVEL_FLOOR_DB
 from inkplex_data.plural import counted
 from inkplex_data.report.html import render_page
 from inkplex_data.report.summary import StoreSummary, summarise
@@ -40,8 +40,8 @@ def call_view(store: Store, call_id: str) -> CallView:
         prefix=_prefix(store, row),
         tokens=None if call.recording_id is None else call.tokens,
         recording_starts_at_us=call.recording_starts_at_us or 0,
-        window=_setting(store.description, ("memory", "window"), WINDOW),
-        main_speaker=_setting(store.description, ("text", "main_speaker"), "SPEAKER_MAIN"),
+        window=store.window,
+        main_speaker=store.setting("text", "main_speaker") or "SPEAKER_MAIN",
         marks=() if start is None else (Mark(int(start), "response"),),
         facts=_facts(row),
     )
@@ -118,10 +118,3 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
     lost = [counted(row[f"{noun}s_dropped"], noun) for noun in ("word", "piece") if row[f"{noun}s_dropped"]]
     facts["dropped"] = ", ".join(lost) or None
     return {name: str(value) for name, value in facts.items() if value is not None}
-
-
-def _setting(description: Mapping[str, Any], path: tuple[str, ...], default: Any) -> Any:
-    value: Any = description.get("configuration") or {}
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return default if value is None else value

@@ -37,16 +37,16 @@ LONG_ROWS = 24
 """A call that would need more rows than this at one frame per column is drawn with more frames per column."""
 
 
-def render_call(view: CallView, width: int = 100, *, frames_per_column: int | None = None) -> RenderableType:
+def render_call(view: CallView, width: int = 100) -> RenderableType:
     """Draw `view` in `width` columns, wrapped into rows of equal length.
 
-    One column is one frame, unless that takes more than two dozen rows; `frames_per_column` overrides this.
+    One column is one frame, unless that takes more than two dozen rows.
     Raises ValueError for a width in which nothing can be drawn.
     """
     columns = width - LABEL - 1
     if columns < 20:
         raise ValueError(f"a timeline needs at least {LABEL + 21} columns, not {width}")
-    step = frames_per_column or max(1, -(-view.frames // (columns * LONG_ROWS)))
+    step = max(1, -(-view.frames // (columns * LONG_ROWS)))
     lines: list[Text] = [*_header(view, width), *_prefix(view, columns)]
     total = -(-view.frames // step)
     rows = max(1, -(-total // columns))

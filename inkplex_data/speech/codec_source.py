@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.errors import ConfigError
-from inkplex_data.libraries import HUB_ID, hub_snapshot, seed_of
+from inkplex_data.libraries import HUB_ID, hub_snapshot, model_config, seed_of
 
 WAYS_ON: Final = (
     "Name a local folder or .safetensors file with the weights (`--codec /path/to/mimi`), "
     "or try the pipeline with random weights (`--codec untrained:0`)."
 )
-CONFIG_BYTES: Final = 1 << 20
 MOSHI_WEIGHTS: Final = ("tokenizer-*.safetensors", "*mimi*.safetensors")
 
 # Geometry that the frame grid and the weights rest on; every released Mimi has these values, and a
@@ -126,19 +124,7 @@ def _folder(folder: Path, codec_id: str) -> CodecFiles:
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    if not path.is_file():
-        return {}
-    try:
-        with path.open("rb") as file:
-            data = file.read(CONFIG_BYTES + 1)
-        if len(data) > CONFIG_BYTES:
-            raise ValueError(f"larger than {CONFIG_BYTES:,} bytes")
-        config = json.loads(data)
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"config.json cannot be read: {error}", where=folder.name, next_step=WAYS_ON
-        ) from error
+    config = model_config(folder, where=folder.name, next_step=WAYS_ON)
     return config if isinstance(config, dict) else {}
 
 

@@ -89,10 +89,15 @@ class Store:
     @property
     def window(self) -> int:
         """How many of the newest tokens, in order of arrival, the calls' memory holds."""
-        configuration = self.description.get("configuration")
-        memory = configuration.get("memory") if isinstance(configuration, dict) else None
-        window = memory.get("window") if isinstance(memory, dict) else None
+        window = self.setting("memory", "window")
         return window if isinstance(window, int) else WINDOW
+
+    def setting(self, *keys: str) -> Any:
+        """A value of the configuration that the store was built with, None where it has none."""
+        value: Any = self.description.get("configuration")
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
 
     def __len__(self) -> int:
         return sum(ref.counts.get("calls", 0) for ref in self.snapshot.of_kind("calls"))

@@ -20,7 +20,7 @@ from inkplex_data.corpus.transcripts.transcript import (
     TranscriptFormat,
 )
 from inkplex_data.corpus.word_repair import TimedWord, repair_words
-from inkplex_data.errors import CorpusError, UsageError
+from inkplex_data.errors import CorpusError
 from inkplex_data.problems import ProblemLog, refusal
 
 __all__ = [
@@ -63,13 +63,13 @@ def detect(content: Content) -> TranscriptFormat | None:
     return next((form for form in formats() if form.detect(content)), None)
 
 
-def read_transcript(path: Path, format_name: str | None = None) -> Transcript:
+def read_transcript(path: Path) -> Transcript:
     """The words of a transcript, untouched, with the speaker labels of the file.
 
     Raises CallRefused with code words-unreadable, words-unknown-format, words-no-word-times or
-    words-speakers-only, and UsageError for a `format_name` that is not known.
+    words-speakers-only.
     """
-    form, content = _opened(path, format_name)
+    form, content = _opened(path)
     transcript = form.parse(content)
     if content.replaced:
         transcript.notes.append(
@@ -78,23 +78,23 @@ def read_transcript(path: Path, format_name: str | None = None) -> Transcript:
     return transcript
 
 
-def read_segments(path: Path, format_name: str | None = None) -> list[Segment]:
+def read_segments(path: Path) -> list[Segment]:
     """The stretches of a file that has no word times: captions, utterances, speaker turns, lines of plain text.
 
     Raises CallRefused as `read_transcript` does; also words-unreadable where the format has no segments.
     """
-    form, content = _opened(path, format_name)
+    form, content = _opened(path)
     if form.segments is None:
         raise refusal("words-unreadable", f"{form.title} has no segments to time", path)
     return form.segments(content)
 
 
-def _opened(path: Path, format_name: str | None) -> tuple[TranscriptFormat, Content]:
+def _opened(path: Path) -> tuple[TranscriptFormat, Content]:
     try:
         content = Content(path, read_bounded(path))
     except (OSError, CorpusError) as error:
         raise refusal("words-unreadable", str(error), path) from error
-    form = _named(format_name) if format_name else detect(content)
+    form = detect(content)
     if form is None:
         if content.json is NOT_JSON and path.suffix.lower() == ".json":
             raise refusal("words-unreadable", f"is not JSON ({content.json_error})", path)
@@ -109,18 +109,13 @@ def _opened(path: Path, format_name: str | None) -> tuple[TranscriptFormat, Cont
 
 
 def load_words(
-    path: Path,
-    *,
-    duration_us: int,
-    log: ProblemLog,
-    format_name: str | None = None,
-    rule: SpeakerRule = DEFAULT_RULE,
+    path: Path, *, duration_us: int, log: ProblemLog, rule: SpeakerRule = DEFAULT_RULE
 ) -> tuple[list[TimedWord], Transcript]:
     """Read, label and repair in one go: the timed words of agent and caller, and the transcript they come from.
 
     Raises CallRefused as `read_transcript` does, and under `log.strict` for the first repair.
     """
-    transcript = map_speakers(read_transcript(path, format_name), rule)
+    transcript = map_speakers(read_transcript(path), rule)
     return timed_words(transcript, duration_us=duration_us, log=log), transcript
 
 
@@ -133,14 +128,4 @@ def timed_words(transcript: Transcript, *, duration_us: int, log: ProblemLog) ->
         duration_us=duration_us,
         log=log,
         method=transcript.method or transcript.format,
-    )
-
-
-def _named(name: str) -> TranscriptFormat:
-    for form in formats():
-        if form.name == name:
-            return form
-    raise UsageError(
-        f"there is no transcript format {name!r}",
-        next_step="Known formats: " + ", ".join(form.name for form in formats()) + ".",
     )

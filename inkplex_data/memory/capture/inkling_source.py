@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import STATE_ROWS
-from inkplex_data.libraries import HUB_ID, hub_snapshot, seed_of
+from inkplex_data.libraries import HUB_ID, hub_snapshot, model_config, seed_of
 
 WHERE: Final = "memory.capture.model"
 WAYS_ON: Final = (
@@ -21,7 +20,6 @@ BLOCKS: Final = 42
 """Rows 28 and 34 are outputs of blocks, row 42 is the final norm's, which follows the last of 42 blocks."""
 TEXT_MODEL: Final = "inkling_text"
 FULL_MODEL: Final = "inkling_mm_model"
-CONFIG_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,14 @@ def find_checkpoint(spec: str) -> InklingCheckpoint:
 
 
 def _checked(model_id: str, folder: Path) -> InklingCheckpoint:
-    config = _read_config(folder, model_id)
+    config = model_config(folder, where=model_id, next_step=WAYS_ON)
+    if not isinstance(config, dict):
+        what = (
+            "the folder holds no model: config.json is missing"
+            if config is None
+            else "config.json cannot be read: not a JSON object"
+        )
+        raise ConfigError(what, where=model_id, next_step=WAYS_ON)
     model_type = config.get("model_type")
     if model_type not in (TEXT_MODEL, FULL_MODEL):
         raise ConfigError(
@@ -75,26 +80,6 @@ def _checked(model_id: str, folder: Path) -> InklingCheckpoint:
             next_step="Use Inkling Small, which has 42 blocks.",
         )
     return InklingCheckpoint(model_id, folder, str(model_type))
-
-
-def _read_config(folder: Path, model_id: str) -> dict[str, Any]:
-    try:
-        with (folder / "config.json").open("rb") as file:
-            data = file.read(CONFIG_BYTES + 1)
-        if len(data) > CONFIG_BYTES:
-            raise ValueError(f"larger than {CONFIG_BYTES:,} bytes")
-        config = json.loads(data)
-        if not isinstance(config, dict):
-            raise ValueError("not a JSON object")
-    except FileNotFoundError as error:
-        raise ConfigError(
-            "the folder holds no model: config.json is missing", where=model_id, next_step=WAYS_ON
-        ) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"config.json cannot be read: {error}", where=model_id, next_step=WAYS_ON
-        ) from error
-    return config
 
 
 def _download(hub_id: str) -> Path:

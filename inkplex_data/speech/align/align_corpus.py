@@ -52,8 +52,7 @@ class AlignedCall:
 
 def channel_samples(ref: ChannelRef) -> npt.NDArray[np.float32]:
     """One channel as float32 [n] at 16 kHz. Raises CallRefused."""
-    samples = np.concatenate([np.zeros(0, np.float32), *ref.blocks()])
-    return resample(samples, ref.source.sample_rate_hz, RATE_HZ)
+    return resample(ref.samples(), ref.source.sample_rate_hz, RATE_HZ)
 
 
 def voice_channels(entry: CallEntry) -> tuple[ChannelRef, ChannelRef | None]:

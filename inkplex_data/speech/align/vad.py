@@ -18,17 +18,10 @@ THRESHOLD: Final = 0.5
 """Probability from which a window is speech: the value silero-vad is published with."""
 
 
-def speech_intervals(
-    samples: npt.NDArray[np.float32],
-    *,
-    threshold: float = THRESHOLD,
-    min_speech_ms: int = 150,
-    min_silence_ms: int = 200,
-    pad_ms: int = 60,
-) -> Intervals:
+def speech_intervals(samples: npt.NDArray[np.float32]) -> Intervals:
     """Stretches of speech in float32 [n] at 16 kHz: int64 [k, 2] µs, sorted, disjoint, inside the audio.
 
-    Each is widened by `pad_ms` on both sides, because the detector wakes up within the first sound.
+    Each is widened by 60 ms on both sides, because the detector wakes up within the first sound.
     Raises MissingLibraryError.
     """
     import torch
@@ -41,10 +34,10 @@ def speech_intervals(
             torch.from_numpy(np.ascontiguousarray(samples, np.float32)),
             _model(),
             sampling_rate=RATE_HZ,
-            threshold=threshold,
-            min_speech_duration_ms=min_speech_ms,
-            min_silence_duration_ms=min_silence_ms,
-            speech_pad_ms=pad_ms,
+            threshold=THRESHOLD,
+            min_speech_duration_ms=150,
+            min_silence_duration_ms=200,
+            speech_pad_ms=60,
         )
     edges = np.array([[part["start"], part["end"]] for part in found], np.int64).reshape(-1, 2)
     return np.minimum(edges, len(samples)) * US_PER_S // RATE_HZ

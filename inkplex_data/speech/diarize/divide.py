@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from inkplex_data.atomic import replacing
 from inkplex_data.audio.call_audio import ChannelRef
@@ -54,7 +53,7 @@ def divide(
     then holds both voices and the other neither. The number of samples stays as it is.
     Raises CallRefused: what decoding raises, and speakers-not-found.
     """
-    samples, rate_hz = read_channel(ref)
+    samples, rate_hz = ref.samples(), ref.source.sample_rate_hz
     if rttm is not None:
         turns, name = read_rttm(rttm, ref.path.stem, only=only_named), "rttm"
     else:
@@ -87,11 +86,6 @@ def divide(
     with replacing(sidecar) as file:
         file.write(json.dumps(document, ensure_ascii=False, indent=1).encode())
     return Divided(audio, labels, sidecar, turns, streams, len(samples), rate_hz)
-
-
-def read_channel(ref: ChannelRef) -> tuple[npt.NDArray[np.float32], int]:
-    """float32 [n] at the file's own rate, and that rate. Raises CallRefused."""
-    return np.concatenate([np.zeros(0, np.float32), *ref.blocks()]), ref.source.sample_rate_hz
 
 
 def sidecar_document(

@@ -8,9 +8,7 @@ small enough that the checksum runs over bytes which are still in the processor'
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -61,23 +59,19 @@ class StatesWriter:
         self,
         path: Path,
         width: int,
-        rows: int = 3,
         *,
-        row_labels: Sequence[int] | None = None,
         inner_rows: int = STATES_INNER_ROWS,
         shard_rows: int = STATES_SHARD_ROWS,
     ) -> None:
-        """`path` is the array's folder. `rows` counts the rows per token, named by `row_labels`
-        (28, 34 and 42 for three)."""
-        if width < 1 or rows < 1 or inner_rows < 1 or shard_rows % inner_rows:
+        """`path` is the array's folder; a token has the rows that `grid.STATE_ROWS` names."""
+        rows = len(STATE_ROWS)
+        if width < 1 or inner_rows < 1 or shard_rows % inner_rows:
             raise UsageError(
                 f"no states array has {rows} × {width} values in {inner_rows} of {shard_rows} rows"
             )
-        if row_labels is None:
-            row_labels = STATE_ROWS if rows == len(STATE_ROWS) else range(rows)
         self.path = Path(path)
         self.rows_written = 0
-        self._attributes = {"logical_dtype": "bfloat16", "rows": list(row_labels)}
+        self._attributes = {"logical_dtype": "bfloat16", "rows": list(STATE_ROWS)}
         self._geometry = StatesGeometry(0, rows, width, inner_rows, shard_rows)
         self._pending = np.zeros((inner_rows, rows, width), np.uint16)
         self._pending_rows = 0
@@ -143,9 +137,7 @@ class StatesWriter:
     def __enter__(self) -> StatesWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:

@@ -60,10 +60,8 @@ def evaluate(
     split: str = "validation",
     calls: Sequence[str] | None = None,
     memories: Sequence[str] = MEMORIES,
-    twins: bool = True,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    workers: int = 1,
     advance: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Score every call of a split, or `calls` of it, and its twins.
@@ -89,12 +87,10 @@ def evaluate(
         calls=calls,
         memories=memories,
         window_frames=trained.recipe.data.window_frames,
-        workers=workers,
         advance=advance,
     )
-    among = calls if twins else ()
-    pairs = score_twins(trained.model, store, split=split, calls=among)
-    left_out = twin_pairs(store, split, among).height - pairs.height
+    pairs = score_twins(trained.model, store, split=split, calls=calls)
+    left_out = twin_pairs(store, split, calls).height - pairs.height
     return Evaluation(
         scores=scores,
         summary=summarise(scores, resamples=resamples, seed=seed),

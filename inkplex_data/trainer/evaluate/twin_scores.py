@@ -47,15 +47,7 @@ def twin_pairs(store: Store, split: str, among: Collection[str] | None = None) -
     calls = calls.filter(pl.col("call_id").is_in(calls_with_states(store)))
     if among is not None:
         calls = calls.filter(pl.col("call_id").is_in(list(among)))
-    branches = {
-        name: (parent, at_us)
-        for name, parent, at_us in store.recordings()
-        .filter(pl.col("branch_of").is_not_null())
-        .select("recording_id", "branch_of", "branch_at_us")
-        .collect()
-        .iter_rows()
-    }
-    return counterfactual_pairs(calls, branches)
+    return counterfactual_pairs(calls, store.branches())
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from inkplex_data.errors import ConfigError
-from inkplex_data.grid import PLAN_LIMIT
+from inkplex_data.grid import PLAN_LIMIT, STATE_ROWS
 from inkplex_data.memory.plan import plan_chunks
 from inkplex_data.trainer.memory.writer_and_readers import ChunkPlan, MemoryReader, MemoryWriter, SlotSource
 from inkplex_data.trainer.model.personaplex import LMOutput, PersonaPlexConfig, PersonaPlexLM
@@ -75,46 +75,16 @@ class ReadStrength:
 
 
 class MemoryReaders(nn.Module):
-    """One writer and four readers: everything that Stage 1 trains.
+    """One writer and four readers, everything that Stage 1 trains, for a model of `config`.
 
-    heads: attention heads of a reader, W / 128 for the released model.
+    Lexical features come from the model's text embedding; a reader has as many heads as a temporal block.
     """
 
-    def __init__(
-        self,
-        *,
-        layers: int = 32,
-        native_width: int = 4096,
-        heads: int = 32,
-        slot_width: int = 1024,
-        state_rows: int = 3,
-        state_width: int = 4096,
-        text_width: int = 4096,
-    ) -> None:
+    def __init__(self, config: PersonaPlexConfig, *, state_width: int = 4096, slot_width: int = 1024) -> None:
         super().__init__()
-        self.blocks = reader_blocks(layers)
-        self.writer = MemoryWriter(state_rows, state_width, text_width, slot_width)
-        self.readers = nn.ModuleList(MemoryReader(native_width, slot_width, heads) for _ in self.blocks)
-
-    @classmethod
-    def for_model(
-        cls,
-        config: PersonaPlexConfig,
-        *,
-        state_width: int = 4096,
-        slot_width: int = 1024,
-        state_rows: int = 3,
-    ) -> MemoryReaders:
-        """Readers that fit a PersonaPlex configuration; lexical features come from its text embedding."""
-        return cls(
-            layers=config.layers,
-            native_width=config.dim,
-            heads=config.heads,
-            slot_width=slot_width,
-            state_rows=state_rows,
-            state_width=state_width,
-            text_width=config.dim,
-        )
+        self.blocks = reader_blocks(config.layers)
+        self.writer = MemoryWriter(len(STATE_ROWS), state_width, config.dim, slot_width)
+        self.readers = nn.ModuleList(MemoryReader(config.dim, slot_width, config.heads) for _ in self.blocks)
 
     def slots_of(self, memory: CallMemory) -> SlotSource:
         """Write the call's tokens; returns what turns version indices int64 [n] into slots [n, M]."""

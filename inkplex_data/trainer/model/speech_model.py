@@ -120,9 +120,7 @@ def make_readers(recipe: TrainRecipe, lm: PersonaPlexLM, *, state_width: int) ->
     """Writer and readers as a run of `recipe` begins with them, float32, on the model's device."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        readers = MemoryReaders.for_model(
-            lm.config, state_width=state_width, slot_width=recipe.memory.slot_width
-        )
+        readers = MemoryReaders(lm.config, state_width=state_width, slot_width=recipe.memory.slot_width)
     return readers.to(lm.device)
 
 

@@ -105,26 +105,16 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
     return revision
 
 
-def load_checkpoint(
-    path: Path,
-    *,
-    compatibility: Mapping[str, Any] | None = None,
-    device: torch.device | str = "cpu",
-    only: str = "",
-) -> Checkpoint:
-    """Read and verify a checkpoint.
+def load_checkpoint(path: Path, *, only: str = "") -> Checkpoint:
+    """Read and verify a checkpoint, of its tensors those whose names start with `only`.
 
-    compatibility: the fields of this run; every one must be in the checkpoint and equal. only: read just the
-    tensors whose names start so. Raises CheckpointError where the file is not there, not ours, damaged, or
-    does not fit, naming every field that differs.
+    Raises CheckpointError where the file is not there, not ours, or damaged.
     """
     if not path.is_file():
         raise CheckpointError("there is no checkpoint here", where=str(path))
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             meta = _machine_meta(file.metadata(), path)
-            if compatibility is not None:
-                check_compatibility(meta["compatibility"], compatibility, where=str(path))
             tensors = {}
             for name in file.keys():  # noqa: SIM118 (not a dict)
                 if name.startswith(only):
@@ -135,7 +125,7 @@ def load_checkpoint(
                             where=str(path),
                             next_step="Use the checkpoint before this one.",
                         )
-                    tensors[name] = value.to(device)
+                    tensors[name] = value
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"the checkpoint cannot be read: {error}", where=str(path)) from error
     return Checkpoint(

@@ -20,7 +20,6 @@ from inkplex_data.trainer.model.speech_model import SpeechModel, StoreIdentity
 from inkplex_data.trainer.run.checkpoint import (
     SUFFIX,
     Checkpoint,
-    check_compatibility,
     load_checkpoint,
     meta_path,
     read_profile,
@@ -163,11 +162,11 @@ class CheckpointFolder:
         save_checkpoint(path, checkpoint)
         return path
 
-    def load_latest(self, compatibility: dict[str, Any] | None = None) -> tuple[int, Checkpoint] | None:
+    def load_latest(self) -> tuple[int, Checkpoint] | None:
         """(update, checkpoint) of the newest that can be read, None where there is none.
 
-        A damaged file is passed over with a warning. Raises CheckpointError for one that does not fit, and
-        where all are damaged: a run that holds work is never begun anew unasked.
+        A damaged file is passed over with a warning. Raises CheckpointError where all are damaged: a run that
+        holds work is never begun anew unasked.
         """
         updates = self.updates()
         for update in reversed(updates):
@@ -176,8 +175,6 @@ class CheckpointFolder:
             except CheckpointError as error:
                 log.warning("passing over a checkpoint: %s", error)
                 continue
-            if compatibility is not None:
-                check_compatibility(checkpoint.compatibility, compatibility, where=str(self.path(update)))
             checkpoint.profile = self.profile(checkpoint.profile)
             return update, checkpoint
         if updates:

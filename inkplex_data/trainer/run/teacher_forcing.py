@@ -41,21 +41,16 @@ def teacher_forced(
     weights: ObjectiveWeights,
     *,
     recompute: bool = False,
-    only_from: int = 0,
 ) -> tuple[LossSums, ReadStrength | None]:
     """Loss sums of one batch, and how much its readers added.
 
-    only_from: steps before it carry no loss, as if masked. Gradients reach writer and readers where they
-    train and gradients are on.
+    Gradients reach writer and readers where they train and gradients are on.
     """
     memory = batch_memory(batch, model.lm.text_emb.weight)
     codes, roles, mask = batch.codes[None], batch.roles[None], batch.mask[None]
     out, strength = model(
         codes, memory, chunks=batch.chunks if memory is not None else None, recompute=recompute
     )
-    if only_from > 0:
-        mask = mask.clone()
-        mask[:, :only_from] = 0
     sums = voice_and_text_loss(
         out.text_logits,
         out.logits,

@@ -7,12 +7,11 @@ arguments of the run. A run keeps its recipe, and resumes with the same one only
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from inkplex_data.config.recipe import Section, read_yaml, set_dotted, validation_faults
+from inkplex_data.config.recipe import Section, find_recipe, read_recipe
 from inkplex_data.errors import ConfigError
 from inkplex_data.resources import resource_folder
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
@@ -201,24 +200,8 @@ def load_train_recipe(name_or_path: str, overrides: Mapping[str, Any] | None = N
 
     `overrides` maps dotted keys to values: `{"data.passes": 2}`. Raises ConfigError that lists every fault.
     """
-    path = Path(name_or_path)
-    if path.suffix not in {".yaml", ".yml"} and name_or_path in train_recipe_names():
-        path = resource_folder("pipelines") / f"{name_or_path}.yaml"
-    if not path.is_file():
-        raise ConfigError(
-            f"there is no training recipe {name_or_path!r}",
-            next_step=f"Give a YAML file, or one of {', '.join(train_recipe_names())}.",
-        )
-    body = read_yaml(path)
-    body.setdefault("name", path.stem)
-    for dotted, value in (overrides or {}).items():
-        set_dotted(body, dotted, value)
-    try:
-        return TrainRecipe.model_validate(body)
-    except ValidationError as error:
-        raise ConfigError(
-            "the training recipe has faults", where=str(path), faults=validation_faults(error)
-        ) from error
+    path = find_recipe(name_or_path, train_recipe_names(), what="training recipe")
+    return read_recipe(TrainRecipe, path, overrides, what="training recipe")
 
 
 def recipe_differences(saved: Mapping[str, Any], wanted: Mapping[str, Any], at: str = "") -> list[str]:

@@ -141,11 +141,10 @@ def test_no_target_word_or_agent_audio_is_given_after_the_opening(store: Store, 
     other = store.call("call-003")
     codes, text = call.codes.copy(), call.text.copy()
     codes[:CODEBOOKS, plan.free :], text[plan.free :] = 5, 9
-    other.__dict__.update(codes=codes, text=text)
+    other.__dict__.update(_streams={"codes": codes, "text": text})
     again = replay(lm, other, plan, caller_ids(other, plan, SILENCE), SHORT)
     np.testing.assert_array_equal(again.ids, made.ids)
     codes[CODEBOOKS:, plan.free] = 2_000
-    other.__dict__.update(codes=codes)
     changed = replay(lm, other, plan, caller_ids(other, plan, SILENCE), SHORT)
     assert not np.array_equal(changed.ids[: 1 + CODEBOOKS], made.ids[: 1 + CODEBOOKS])
 

@@ -24,7 +24,7 @@ from tests.trainer.conftest import random_codes, random_memory, small_config
 def connected(dtype: torch.dtype = torch.float32, *, trained: bool = False) -> ConnectedLM:
     torch.manual_seed(1)
     lm = PersonaPlexLM.seeded(small_config(), 0).to(dtype).freeze()
-    modules = MemoryReaders.for_model(lm.config, state_width=12, slot_width=16)
+    modules = MemoryReaders(lm.config, state_width=12, slot_width=16)
     if trained:
         for reader in modules.readers:
             torch.nn.init.normal_(reader.output.weight, std=0.2)

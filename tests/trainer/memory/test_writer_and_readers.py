@@ -19,6 +19,7 @@ from inkplex_data.trainer.memory import writer_and_readers as memory_module
 from inkplex_data.trainer.memory.connector import MemoryReaders
 from inkplex_data.trainer.memory.visibility import Intervals
 from inkplex_data.trainer.memory.writer_and_readers import MemoryReader, MemoryWriter
+from inkplex_data.trainer.model.personaplex import PersonaPlexConfig
 from tests.trainer.conftest import random_memory
 
 
@@ -84,7 +85,7 @@ def test_slots_and_residual_equal_the_golden_values(
 def test_parameter_counts() -> None:
     """The seed's table of parameters (seeds/000, section 7)."""
     with torch.device("meta"):
-        modules = MemoryReaders()
+        modules = MemoryReaders(PersonaPlexConfig())
     count = {name: sum(p.numel() for p in part.parameters()) for name, part in modules.named_modules()}
     assert count["writer.hidden"] == 12_583_936
     assert count["writer.text"] == 4_195_328
