@@ -44,7 +44,7 @@ def test_a_killed_worker_takes_only_its_own_unit_down() -> None:
 
 
 def test_options_that_exclude_each_other_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match="exclude"):
+    with pytest.raises(UsageError, match="cannot be used together"):
         make_executor(workers=2, scheduler="tcp://127.0.0.1:1")
     with pytest.raises(UsageError, match="at least 1"):
         make_executor(workers=0)

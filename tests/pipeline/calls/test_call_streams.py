@@ -82,7 +82,7 @@ def test_an_installed_extension(streams: CallStreams, monkeypatch: pytest.Monkey
     assert made.name == "bandwidth-extension"
     assert (made.settings["channel"], made.settings["model"]) == ("caller", "louder/1")
     longer = CallStreams(streams.audio, streams.scan, load_recipe(None, {"audio.bandwidth": "longer"}))
-    with pytest.raises(UsageError, match="made 48,001 samples of 48,000"):
+    with pytest.raises(UsageError, match="returned 48,001 of 48,000 samples"):
         list(longer.open()[1])
     tools.bandwidth.cache_clear()
     with pytest.raises(ConfigError, match="one of resample, longer, louder"):
