@@ -43,7 +43,7 @@ class CallInput:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCall:
     """What the call says, with what was made for it, its opened audio, and what there is to say about that."""
 
     text: CallText
@@ -55,7 +55,7 @@ class Prepared:
         return self.text.entry
 
 
-def prepare_call(given: CallInput, build: Build) -> Prepared:
+def prepare_call(given: CallInput, build: Build) -> PreparedCall:
     """The same files at every asking, made at the first.
 
     Raises CallRefused (what opening, decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
@@ -80,7 +80,7 @@ def prepare_call(given: CallInput, build: Build) -> Prepared:
     audio = files.channels(text.entry.channels)
     if listens:
         text = _heard(text, audio, build, notes)
-    return Prepared(text, audio, tuple(notes))
+    return PreparedCall(text, audio, tuple(notes))
 
 
 def _is_mono(entry: CallEntry, files: CallFiles) -> bool:

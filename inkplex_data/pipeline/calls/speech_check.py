@@ -38,13 +38,13 @@ class SpeechCheckJob(Job):
 
 
 @dataclass(frozen=True)
-class Heard:
+class MeasuredSpeech:
     """The fields of `agreement.Measured`, in plain values: whoever does not check need not load it."""
 
     measured: dict[str, Any]
 
 
-def listen(job: SpeechCheckJob, folder: Path) -> Heard:
+def listen(job: SpeechCheckJob, folder: Path) -> MeasuredSpeech:
     """Measure with Whisper. Raises CheckpointError, MissingLibraryError, and CallRefused as decoding does."""
     from inkplex_data.speech.align.align_corpus import channel_samples
     from inkplex_data.speech.check.agreement import measure
@@ -53,13 +53,13 @@ def listen(job: SpeechCheckJob, folder: Path) -> Heard:
     # One thread: calls run side by side, and sums over threads differ in their last bits.
     with torch_threads(1):
         scorer = tools.speech_scorer(job.recipe.check_speech.model)
-        return Heard(dataclasses.asdict(measure(channel_samples(job.agent), job.words, scorer)))
+        return MeasuredSpeech(dataclasses.asdict(measure(channel_samples(job.agent), job.words, scorer)))
 
 
 SPEECH_CHECK: Final = Stage(
     name="speech-check",
     version=2,
-    result=Heard,
+    result=MeasuredSpeech,
     run=listen,
     recipe=("check_speech.model",),
     needs_device=True,

@@ -35,13 +35,13 @@ class TwoStreamsJob(Job):
 
 
 @dataclass(frozen=True)
-class TwoStreams:
+class DividedCall:
     """What there is to say about the division; AUDIO and SIDECAR lie beside it in the result's folder."""
 
     notes: tuple[Problem, ...]
 
 
-def divide_call(job: TwoStreamsJob, folder: Path) -> TwoStreams:
+def divide_call(job: TwoStreamsJob, folder: Path) -> DividedCall:
     """Write the two streams and their sidecar. Raises CallRefused as `divide` does, MissingLibraryError."""
     from inkplex_data.speech.diarize.divide import divide
 
@@ -70,13 +70,13 @@ def divide_call(job: TwoStreamsJob, folder: Path) -> TwoStreams:
         f"{made.streams.main}, {overlap_us} µs of overlap",
         item=job.source,
     )
-    return TwoStreams(tuple(log))
+    return DividedCall(tuple(log))
 
 
 TWO_STREAMS: Final = Stage(
     name="two-streams",
     version=4,
-    result=TwoStreams,
+    result=DividedCall,
     run=divide_call,
     recipe=(
         "audio.diarizer",

@@ -24,7 +24,7 @@ from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.pipeline import tools
-from inkplex_data.pipeline.calls.prepare import CallInput, Prepared, prepare_call
+from inkplex_data.pipeline.calls.prepare import CallInput, PreparedCall, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
@@ -66,7 +66,7 @@ def recipe(**changes: object) -> Recipe:
     return load_recipe("moshi_mono", {"codec.id": "untrained:0", **changes})
 
 
-def prepare(entry: CallEntry, recipe: Recipe, store: Path) -> Prepared:
+def prepare(entry: CallEntry, recipe: Recipe, store: Path) -> PreparedCall:
     return prepare_call(CallInput.of(entry), Build(recipe, store, Path("corpus")))
 
 
@@ -76,7 +76,7 @@ def scan(entry: CallEntry, recipe: Recipe, store: Path) -> Scan:
     return found
 
 
-def said(found: Prepared, label: str = "SPEAKER_MAIN") -> str:
+def said(found: PreparedCall, label: str = "SPEAKER_MAIN") -> str:
     assert found.entry.words is not None
     alignments = json.loads(found.entry.words.read_text())["alignments"]
     return " ".join(word for word, _, speaker in alignments if speaker == label)
