@@ -47,7 +47,7 @@ class CallSound:
 
 
 @dataclass(frozen=True)
-class Heard:
+class Surroundings:
     """What a change may know when it is made: the length and RMS of the stream that it gets, and the agent's stream."""
 
     samples: int
@@ -71,7 +71,7 @@ class CallerChange:
         """The change of a call that `config.probability` has chosen; None where it can have none."""
         raise NotImplementedError
 
-    def apply(self, blocks: Iterator[Samples], heard: Heard) -> Iterator[Samples]:
+    def apply(self, blocks: Iterator[Samples], around: Surroundings) -> Iterator[Samples]:
         """Blocks of 48,000 samples, the last one shorter, in and out."""
         raise NotImplementedError
 
@@ -100,7 +100,7 @@ class Gain(CallerChange):
     def factor(self) -> float:
         return 10.0 ** (self.gain_db / 20.0)
 
-    def apply(self, blocks: Iterator[Samples], heard: Heard) -> Iterator[Samples]:
+    def apply(self, blocks: Iterator[Samples], around: Surroundings) -> Iterator[Samples]:
         return (block * np.float32(self.factor) for block in blocks)
 
     def rms_after(self, rms: float) -> float:
@@ -130,9 +130,9 @@ class Room(CallerChange):
             seed=draw_seed(random),
         )
 
-    def apply(self, blocks: Iterator[Samples], heard: Heard) -> Iterator[Samples]:
+    def apply(self, blocks: Iterator[Samples], around: Surroundings) -> Iterator[Samples]:
         fir, delay = StreamFir(self.taps()), StreamDelay(self.delay_samples)
-        agent = rechunk(heard.agent, BLOCK_SAMPLES)
+        agent = rechunk(around.agent, BLOCK_SAMPLES)
         for block in blocks:
             yield fir.push(block) + np.float32(self.echo) * delay.push(next(agent))
 
@@ -177,21 +177,21 @@ class Noise(CallerChange):
         colours = list(COLOURS)
         return cls(level_db, colours[int(place * len(colours))], None, 0.0, seed)
 
-    def apply(self, blocks: Iterator[Samples], heard: Heard) -> Iterator[Samples]:
+    def apply(self, blocks: Iterator[Samples], around: Surroundings) -> Iterator[Samples]:
         """The noise's own RMS is measured first, so that the ratio is exactly the one that was drawn."""
-        squares = sum(float(np.square(block, dtype=np.float64).sum()) for block in self._blocks(heard))
-        own = (squares / heard.samples) ** 0.5 if heard.samples else 0.0
-        gain = heard.rms * 10.0 ** (self.level_db / 20.0) / own if own else 0.0
-        noise = self._blocks(heard)
+        squares = sum(float(np.square(block, dtype=np.float64).sum()) for block in self._blocks(around))
+        own = (squares / around.samples) ** 0.5 if around.samples else 0.0
+        gain = around.rms * 10.0 ** (self.level_db / 20.0) / own if own else 0.0
+        noise = self._blocks(around)
         for block in blocks:
             yield block + np.float32(gain) * next(noise)
 
-    def _blocks(self, heard: Heard) -> Iterator[Samples]:
+    def _blocks(self, around: Surroundings) -> Iterator[Samples]:
         if self.file is not None:
-            path = (heard.noise_folder or Path()) / self.file
-            return recorded_noise(path, heard.samples, start=self.start)
+            path = (around.noise_folder or Path()) / self.file
+            return recorded_noise(path, around.samples, start=self.start)
         random = np.random.Generator(np.random.PCG64(self.seed))
-        return coloured_noise(self.colour or "white", heard.samples, random)
+        return coloured_noise(self.colour or "white", around.samples, random)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class Silence(CallerChange):
             found.append((us_to_samples(first_us), us_to_samples(first_us + int(length_us))))
         return cls(tuple(found)) if found else None
 
-    def apply(self, blocks: Iterator[Samples], heard: Heard) -> Iterator[Samples]:
+    def apply(self, blocks: Iterator[Samples], around: Surroundings) -> Iterator[Samples]:
         at = 0
         for block in blocks:
             end = at + len(block)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from inkplex_data.audio.augment_caller import Heard
+from inkplex_data.audio.augment_caller import Surroundings
 from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.audio.files.blocks import rechunk
 from inkplex_data.audio.files.decoders import Samples
@@ -43,13 +43,13 @@ def _faded(chunk: Samples, at: int, cuts: Iterable[tuple[int, int]]) -> Samples:
     return out
 
 
-def change_caller(chunks: Chunks, plan: AugmentPlan, heard: Heard) -> Iterator[Samples]:
-    """The caller's stream with the plan's changes, one after the other. `heard` is told of the stream as it comes in."""
+def change_caller(chunks: Chunks, plan: AugmentPlan, around: Surroundings) -> Iterator[Samples]:
+    """The caller's stream with the plan's changes, one after the other. `around` is told of the stream as it comes in."""
     if not plan.caller:
         yield from chunks
         return
     blocks = rechunk(chunks, BLOCK_SAMPLES)
     for change in plan.caller:
-        blocks = change.apply(blocks, heard)
-        heard = replace(heard, rms=change.rms_after(heard.rms))
+        blocks = change.apply(blocks, around)
+        around = replace(around, rms=change.rms_after(around.rms))
     yield from blocks

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inkplex_data.audio.augment_caller import CallerChange, CallSound, Gain, Heard, Noise, Room, Silence
+from inkplex_data.audio.augment_caller import (
+    CallerChange,
+    CallSound,
+    Gain,
+    Noise,
+    Room,
+    Silence,
+    Surroundings,
+)
 from inkplex_data.audio.augment_plan import CHANGES, AugmentPlan, plan_augment
 from inkplex_data.audio.augment_streams import change_agent, change_caller
 from inkplex_data.audio.files.blocks import rechunk
@@ -41,8 +49,8 @@ def changed(*changes: CallerChange, chunk: int = 48_000, folder: Path | None = N
     def pieces(samples: np.ndarray) -> Iterator[np.ndarray]:
         return rechunk([samples], chunk)
 
-    heard = Heard(SAMPLES, rms(caller), pieces(agent), folder)
-    out = change_caller(pieces(caller), AugmentPlan(changes), heard)
+    around = Surroundings(SAMPLES, rms(caller), pieces(agent), folder)
+    out = change_caller(pieces(caller), AugmentPlan(changes), around)
     return np.concatenate(list(out))
 
 
@@ -138,7 +146,7 @@ def test_without_changes_the_very_same_chunks_pass() -> None:
     chunks = [voice(1, 500), voice(2, 48_000)]
     none = AugmentPlan(text_delay_us=100_000, text_mask=0.3)
     assert all(a is b for a, b in zip(change_agent(chunks, none), chunks, strict=True))
-    caller = change_caller(chunks, none, Heard(48_500, 0.1))
+    caller = change_caller(chunks, none, Surroundings(48_500, 0.1))
     assert all(a is b for a, b in zip(caller, chunks, strict=True))
 
 

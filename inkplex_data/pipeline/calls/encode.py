@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.activity import LevelMeter, speech_activity
-from inkplex_data.audio.augment_caller import Heard
+from inkplex_data.audio.augment_caller import Surroundings
 from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.audio.augment_streams import change_agent, change_caller
 from inkplex_data.audio.files.blocks import twice
@@ -47,8 +47,10 @@ def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | No
         echoed: Iterable[Samples] = ()
         if plan.hears_agent:
             agent, echoed = twice(agent)
-        heard = Heard(streams.scan.samples, augmentation.caller_rms, echoed, augmentation.noise_folder)
-        caller = change_caller(caller, plan, heard)
+        around = Surroundings(
+            streams.scan.samples, augmentation.caller_rms, echoed, augmentation.noise_folder
+        )
+        caller = change_caller(caller, plan, around)
     levels: tuple[list[Levels], list[Levels]] = ([], [])
     sides = zip(_measured(agent, levels[0]), _measured(caller, levels[1]), strict=True)
     codes = tools.codec(recipe.codec.id).encode_pair(sides)
