@@ -146,7 +146,7 @@ def test_what_cannot_be_generated_is_named(trained: Path, tmp_path: Path) -> Non
         "generate", trained / "run", trained / "store", "-o", tmp_path, "--call", "call-005", "--no-audio",
         "--seconds", 30, "--device", "cpu",
     )  # fmt: skip
-    assert code == 3 and "call-005" in output and "do not fit a context of 64" in output
+    assert code == 3 and "call-005" in output and "do not fit in a context of 64" in output
 
 
 def test_another_codec_or_no_run_is_refused(trained: Path, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_the_tokenizer_beside_the_weights_must_be_the_store_s(task_store: Path, 
     beside = weights / "tokenizer_spm_32k_3.model"
     beside.write_bytes(b"a model")
     try:
-        with pytest.raises(ConfigError, match="another tokenizer"):
+        with pytest.raises(ConfigError, match="a different tokenizer"):
             open_speech_model(recipe, identity)
         fitting = replace(identity, tokenizer_sha256=hashlib.sha256(b"a model").hexdigest())
         assert open_speech_model(recipe, fitting).lm.config.text_card == PIECES
