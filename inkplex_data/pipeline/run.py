@@ -27,7 +27,7 @@ from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.execute import Executor, make_executor
 from inkplex_data.pipeline.ledger import Ledger
 from inkplex_data.pipeline.outcome import Refusals, Summary, summarise
-from inkplex_data.pipeline.planning.build_plan import BuildPlan, make_plan
+from inkplex_data.pipeline.planning.build_plan import BuildPlan, Planner
 from inkplex_data.pipeline.prefixes import PREFIX
 from inkplex_data.pipeline.progress import Reporter, SilentReporter
 from inkplex_data.pipeline.recipe_keys import recipe_files
@@ -118,15 +118,8 @@ class _Run:
             **_capture_model(recordings),
         }
         self.target.describe(recipe, identities, [tokenizer.piece(index) for index in range(len(tokenizer))])
-        plan = make_plan(
-            entries,
-            scans,
-            recordings,
-            self.target,
-            self.build,
-            refusals=self.refusals,
-            codec_sha256=codec.sha256,
-        )
+        planner = Planner(self.build, self.target, scans, recordings, self.refusals, codec.sha256)
+        plan = planner.plan(entries)
         write_recordings(self.target, plan, recipe, self.reporter)
         self._prefixes(plan)
         return self._calls(plan)

@@ -21,7 +21,6 @@ from inkplex_data.clock import FRAME_US
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.grid import MASK_ALL, MASK_CALLER
-from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls import build_call as build_call_module
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.verify import verify_store
@@ -103,39 +102,32 @@ def test_any_way_of_running_gives_the_same_bytes(
 def test_a_run_stopped_anywhere_is_finished_by_a_rerun(
     built: Path, corpus: Path, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop after each number of units; the store opens with what was published, and the rerun ends in equal bytes."""
+    """Stop before each call in turn; the store opens with what was published, and the rerun ends in equal bytes."""
     whole = tree(built)
     real = build_call_module.encode
-    calls_made = 0
-    for stop_after in range(3):
-        left = stop_after
+    encoded: list[int] = []
 
-        def interrupted(*arguments: Any) -> Any:
-            nonlocal left, calls_made
-            if left == 0:
+    def one_call_only(limit: int) -> Any:
+        def encode(*arguments: Any) -> Any:
+            if len(encoded) == limit:
                 raise KeyboardInterrupt
-            left -= 1
-            calls_made += 1
+            encoded.append(1)
             return real(*arguments)
 
-        monkeypatch.setattr(build_call_module, "encode", interrupted)
+        return encode
+
+    for limit in range(3):
+        monkeypatch.setattr(build_call_module, "encode", one_call_only(limit))
         with pytest.raises(KeyboardInterrupt):
             build_store(corpus, tmp_path / "again", recipe=recipe, workers=1)
+        assert len(encoded) == limit, "no call is encoded twice"
         opened = ink.open_store(tmp_path / "again")
         assert not opened.complete
         assert all(opened.call(call_id).frames == 32 for call_id in opened.call_ids)
-    monkeypatch.setattr(build_call_module, "encode", real)
-    encoded = []
-    monkeypatch.setattr(
-        tools.codec("untrained:0"),
-        "encode",
-        lambda chunks: (
-            encoded.append(1) or type(tools.codec("untrained:0")).encode(tools.codec("untrained:0"), chunks)
-        ),
-    )
+    monkeypatch.setattr(build_call_module, "encode", one_call_only(3))
     assert build_store(corpus, tmp_path / "again", recipe=recipe, workers=1).exit_code == 0
     assert tree(tmp_path / "again") == whole
-    assert len(encoded) == 2  # one call of two sides was left
+    assert len(encoded) == 3
 
 
 def test_killed_in_the_middle_and_run_again(

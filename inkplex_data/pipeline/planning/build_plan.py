@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families
 from inkplex_data.memory.partners import Candidate, choose_partners
@@ -46,247 +46,200 @@ class BuildPlan:
         return [job for members in self.shards.values() for job in members]
 
 
-def make_plan(
-    entries: Sequence[CallEntry],
-    scans: Mapping[str, Scan],
-    found: Mapping[Path, FoundRecording],
-    target: Target,
-    build: Build,
-    *,
-    refusals: Refusals,
-    codec_sha256: str,
-) -> BuildPlan:
-    """Decide everything. Calls that cannot be built go to `refusals`; the plan is a function of its arguments."""
-    recipe = build.recipe
-    able = [entry for entry in entries if entry.call_id in scans and entry.call_id not in refusals]
-    able = _without_shared_audio(able, scans, target, refusals)
-    able = _with_one_recording_per_id(able, found, target, refusals)
-    splits = _splits(able, found, target, recipe)
-    split_of = {entry.call_id: splits[entry.family] for entry in able}
-    prefixes, prefix_of, chosen = _prefixes(able, scans, split_of, target, build, codec_sha256=codec_sha256)
-    partner_of = _partners(able, found, split_of, target, recipe)
-    memory_of = {
-        path: _memory(recording, RecordingJob(build=build, path=path)) for path, recording in found.items()
-    }
-    first_ix = target.next_index(target.calls, "call_ix")
-    jobs = {}
-    for index, entry in enumerate(able):
-        memory = memory_of.get(entry.recording) if entry.recording is not None else None
-        jobs[entry.call_id] = CallJob(
-            build=build,
-            scanned=ScanJob(build=build, given=CallInput.of(entry)),
-            scan=scans[entry.call_id],
-            call_ix=first_ix + index,
-            family=entry.family,
-            split=split_of[entry.call_id],
-            prefix_id=prefix_of.get(entry.call_id),
-            wrong_memory_of=partner_of.get(entry.call_id),
-            memory=memory,
-            notes=_notes(entry, splits, recipe, has_voice=entry.call_id in chosen),
-        )
-    sized = [
-        Sized(call_id, call_bytes(frames=job.scan.frames, words=job.scan.words, tokens=_tokens(job, found)))
-        for call_id, job in jobs.items()
-    ]
-    shards = plan_shards(sized, recipe.store.shard_bytes)
-    first_shard = target.fixed["calls"]
-    used = {entry.recording for entry in able if entry.recording in found}
-    known = set(target.recordings["recording_id"].to_list())
-    return BuildPlan(
-        shards={
-            first_shard + number: tuple(jobs[call_id] for call_id in members)
-            for number, members in enumerate(shards)
-        },
-        recordings=tuple(
-            RecordingJob(build=build, path=path)
-            for path, recording in found.items()
-            if path in used and recording.recording_id not in known
-        ),
-        found=found,
-        prefixes=tuple(prefixes),
-    )
+@dataclass(frozen=True)
+class Planner:
+    """Decides what a build makes of the calls that were scanned. `found`: the recordings that could be read.
 
+    Calls that cannot be built go to `refusals`; all else is a function of the fields.
+    """
 
-def _without_shared_audio(
-    entries: list[CallEntry], scans: Mapping[str, Scan], target: Target, refusals: Refusals
-) -> list[CallEntry]:
-    published = target.calls.select("call_id", "audio_sha256", "family").iter_rows()
-    calls = [(entry.call_id, scans[entry.call_id].audio_sha256, entry.family) for entry in entries]
-    for call_id, (owner, owner_family, family) in audio_in_two_families(calls, published).items():
-        message = (
-            f"has the same audio as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
-        )
-        refusals.add(call_id, "audio-in-two-families", message)
-    return [entry for entry in entries if entry.call_id not in refusals]
+    build: Build
+    target: Target
+    scans: Mapping[str, Scan]
+    found: Mapping[Path, FoundRecording]
+    refusals: Refusals
+    codec_sha256: str
 
-
-def _with_one_recording_per_id(
-    entries: list[CallEntry], found: Mapping[Path, FoundRecording], target: Target, refusals: Refusals
-) -> list[CallEntry]:
-    """Refuse calls whose recording has the id of another file's; equal bytes under one id are the same recording."""
-    owners = {
-        recording_id: (sha256, "the store")
-        for recording_id, sha256 in target.recordings.select("recording_id", "content_sha256").iter_rows()
-    }
-    for entry in entries:
-        recording = found.get(entry.recording) if entry.recording is not None else None
-        if recording is None:
-            continue
-        sha256, owner = owners.setdefault(recording.recording_id, (recording.sha256, str(entry.recording)))
-        if sha256 != recording.sha256:
-            message = f"its recording {recording.recording_id!r} differs from the one with that id in {owner}"
-            refusals.add(
-                entry.call_id,
-                "recording-id-twice",
-                message,
-                item=str(entry.recording.name) if entry.recording else "",
-            )
-    return [entry for entry in entries if entry.call_id not in refusals]
-
-
-def _splits(
-    entries: Sequence[CallEntry],
-    found: Mapping[Path, FoundRecording],
-    target: Target,
-    recipe: Recipe,
-) -> dict[str, str]:
-    # Twins tell the same story up to their fork, so they must not be divided between training and test.
-    branches = _branches(found)
-    by_root: dict[str, set[str]] = {}
-    for entry in entries:
-        recording = found.get(entry.recording) if entry.recording is not None else None
-        if recording is not None:
-            by_root.setdefault(root_of(branches, recording.recording_id), set()).add(entry.family)
-    twins = [families for families in by_root.values() if len(families) > 1]
-    return assign_splits(
-        [entry.family for entry in entries],
-        target.frozen_splits,
-        {"validation": recipe.splits.validation, "test": recipe.splits.test},
-        recipe.splits.seed,
-        given=given_splits(entries),
-        together=[*linked_families(entries), *twins],
-    )
-
-
-def _notes(
-    entry: CallEntry, splits: Mapping[str, str], recipe: Recipe, *, has_voice: bool
-) -> tuple[Problem, ...]:
-    """What the plan decided otherwise than the corpus may expect."""
-    log = ProblemLog(entry.call_id)
-    split = splits[entry.family]
-    if entry.split not in (None, split):
-        log.add(
-            "family-frozen",
-            f"family {entry.family!r} stays in split {split!r}; the corpus asks for {entry.split!r}",
-        )
-    wants_voice = recipe.prefix is not None and recipe.prefix.voice == "auto" and entry.voice is not None
-    if wants_voice and not has_voice:
-        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
-    return tuple(log)
-
-
-def _branches(found: Mapping[Path, FoundRecording]) -> dict[str, tuple[str, int]]:
-    return {
-        recording.recording_id: (recording.branch_of, recording.branch_at_us)
-        for recording in found.values()
-        if recording.branch_of is not None and recording.branch_at_us is not None
-    }
-
-
-def _prefixes(
-    entries: Sequence[CallEntry],
-    scans: Mapping[str, Scan],
-    split_of: Mapping[str, str],
-    target: Target,
-    build: Build,
-    *,
-    codec_sha256: str,
-) -> tuple[list[PrefixJob], dict[str, str], dict[str, VoiceSample]]:
-    """The prefixes to encode, the one that each call uses, and the voice samples of the calls that have one."""
-    recipe = build.recipe
-    if recipe.prefix is None:
-        return [], {}, {}
-    by_id = {entry.call_id: entry for entry in entries}
-    chosen: dict[str, VoiceSample] = {}
-    if recipe.prefix.voice == "auto":
-        chosen = voice_samples(
-            [
-                VoiceCandidate(
-                    entry.call_id,
-                    entry.voice,
-                    split_of[entry.call_id],
-                    entry.family,
-                    scan.audio_sha256,
-                    scan.voice_start_us,
-                    scan.voice_end_us,
-                )
-                for entry in entries
-                if entry.voice is not None
-                for scan in [scans[entry.call_id]]
-            ]
-        )
-    digest = {"codec": codec_sha256, "tokenizer": str(recipe.text.tokenizer)}
-    plans: dict[str, PrefixPlan] = {}
-    prefix_of = {}
-    roles: dict[str | None, None] = {}
-    for entry in entries:
-        role = entry.role if recipe.prefix.role else None
-        roles[role] = None
-        voice = chosen.get(entry.call_id)
-        name = prefix_id(voice, role, digest)
-        plans.setdefault(name, PrefixPlan(name, voice, role))
-        prefix_of[entry.call_id] = name
-    for voice_name, path in sorted(recipe.prefix.voices.items()):
-        sample = VoiceSample(voice_name, None, path=path)
-        for role in roles:
-            name = prefix_id(sample, role, {**digest, "file": file_sha256(Path(path))})
-            plans.setdefault(name, PrefixPlan(name, sample, role))
-    stored = set(target.prefixes["prefix_id"].to_list())
-    jobs = [_prefix_job(plan, by_id, build) for plan in plans.values() if plan.prefix_id not in stored]
-    return jobs, prefix_of, chosen
-
-
-def _prefix_job(plan: PrefixPlan, by_id: Mapping[str, CallEntry], build: Build) -> PrefixJob:
-    voice = plan.voice
-    return PrefixJob(
-        build=build,
-        plan=plan,
-        source=CallInput.of(by_id[voice.call_id]) if voice and voice.call_id else None,
-        voice_file=Path(voice.path) if voice and voice.path else None,
-    )
-
-
-def _partners(
-    entries: Sequence[CallEntry],
-    found: Mapping[Path, FoundRecording],
-    split_of: Mapping[str, str],
-    target: Target,
-    recipe: Recipe,
-) -> dict[str, str | None]:
-    if recipe.memory is None:
-        return {}
-    candidates = [
-        Candidate(
-            entry.call_id,
-            entry.family,
-            split_of[entry.call_id],
-            recording.recording_id if recording else None,
-        )
-        for entry in entries
-        for recording in [found.get(entry.recording) if entry.recording is not None else None]
-    ]
-    if target.calls.height:
-        candidates += [
-            Candidate(*row)
-            for row in target.calls.select("call_id", "family", "split", "recording_id").iter_rows()
+    def plan(self, entries: Sequence[CallEntry]) -> BuildPlan:
+        """Decide everything about `entries`, which are in corpus order."""
+        able = [
+            entry for entry in entries if entry.call_id in self.scans and entry.call_id not in self.refusals
         ]
-    return choose_partners(candidates, seed=recipe.splits.seed, branches=_branches(found))
+        able = self._with_one_recording_per_id(self._without_shared_audio(able))
+        splits = self._splits(able)
+        prefixes, prefix_of, chosen = self._prefixes(able, splits)
+        partner_of = self._partners(able, splits)
+        first_ix = self.target.next_index(self.target.calls, "call_ix")
+        jobs = {
+            entry.call_id: CallJob(
+                build=self.build,
+                scanned=ScanJob(build=self.build, given=CallInput.of(entry)),
+                scan=self.scans[entry.call_id],
+                call_ix=first_ix + index,
+                family=entry.family,
+                split=splits[entry.family],
+                prefix_id=prefix_of.get(entry.call_id),
+                wrong_memory_of=partner_of.get(entry.call_id),
+                memory=self._memory(entry),
+                notes=self._notes(entry, splits[entry.family], has_voice=entry.call_id in chosen),
+            )
+            for index, entry in enumerate(able)
+        }
+        shards = plan_shards([self._sized(job) for job in jobs.values()], self.build.recipe.store.shard_bytes)
+        used = {entry.recording for entry in able}
+        known = set(self.target.recordings["recording_id"].to_list())
+        return BuildPlan(
+            shards={
+                number: tuple(jobs[call_id] for call_id in members)
+                for number, members in enumerate(shards, start=self.target.fixed["calls"])
+            },
+            recordings=tuple(
+                RecordingJob(build=self.build, path=path)
+                for path, recording in self.found.items()
+                if path in used and recording.recording_id not in known
+            ),
+            found=self.found,
+            prefixes=tuple(prefixes),
+        )
 
+    def _recording(self, entry: CallEntry) -> FoundRecording | None:
+        return self.found.get(entry.recording) if entry.recording is not None else None
 
-def _memory(recording: FoundRecording, job: RecordingJob) -> MemoryRef:
-    return MemoryRef(recording.recording_id, RECORDING.folder(job), recording.sha256)
+    @cached_property
+    def _branches(self) -> dict[str, tuple[str, int]]:
+        return {
+            recording.recording_id: (recording.branch_of, recording.branch_at_us)
+            for recording in self.found.values()
+            if recording.branch_of is not None and recording.branch_at_us is not None
+        }
 
+    def _without_shared_audio(self, entries: list[CallEntry]) -> list[CallEntry]:
+        published = self.target.calls.select("call_id", "audio_sha256", "family").iter_rows()
+        calls = [(entry.call_id, self.scans[entry.call_id].audio_sha256, entry.family) for entry in entries]
+        for call_id, (owner, owner_family, family) in audio_in_two_families(calls, published).items():
+            what = f"has the same audio as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
+            self.refusals.add(call_id, "audio-in-two-families", what)
+        return [entry for entry in entries if entry.call_id not in self.refusals]
 
-def _tokens(job: CallJob, found: Mapping[Path, FoundRecording]) -> int:
-    recording = found.get(job.entry.recording) if job.entry.recording is not None else None
-    return recording.tokens if recording else 0
+    def _with_one_recording_per_id(self, entries: list[CallEntry]) -> list[CallEntry]:
+        """Refuse calls whose recording has the id of another file's; equal bytes under one id are one recording."""
+        stored = self.target.recordings.select("recording_id", "content_sha256").iter_rows()
+        owners = {recording_id: (sha256, "the store") for recording_id, sha256 in stored}
+        for entry in entries:
+            recording = self._recording(entry)
+            if recording is None:
+                continue
+            own = (recording.sha256, str(entry.recording))
+            sha256, owner = owners.setdefault(recording.recording_id, own)
+            if sha256 != recording.sha256:
+                what = (
+                    f"its recording {recording.recording_id!r} differs from the one with that id in {owner}"
+                )
+                self.refusals.add(entry.call_id, "recording-id-twice", what, item=Path(own[1]).name)
+        return [entry for entry in entries if entry.call_id not in self.refusals]
+
+    def _splits(self, entries: Sequence[CallEntry]) -> dict[str, str]:
+        """Family → split."""
+        # Twins tell the same story up to their fork, so they must not be divided between training and test.
+        by_root: dict[str, set[str]] = {}
+        for entry in entries:
+            if (recording := self._recording(entry)) is not None:
+                by_root.setdefault(root_of(self._branches, recording.recording_id), set()).add(entry.family)
+        twins = [families for families in by_root.values() if len(families) > 1]
+        wanted = self.build.recipe.splits
+        return assign_splits(
+            [entry.family for entry in entries],
+            self.target.frozen_splits,
+            {"validation": wanted.validation, "test": wanted.test},
+            wanted.seed,
+            given=given_splits(entries),
+            together=[*linked_families(entries), *twins],
+        )
+
+    def _prefixes(
+        self, entries: Sequence[CallEntry], splits: Mapping[str, str]
+    ) -> tuple[list[PrefixJob], dict[str, str], dict[str, VoiceSample]]:
+        """The prefixes to encode, the one that each call uses, and the voice samples of the calls that have one."""
+        wanted = self.build.recipe.prefix
+        if wanted is None:
+            return [], {}, {}
+        candidates = [
+            VoiceCandidate(
+                entry.call_id,
+                entry.voice,
+                splits[entry.family],
+                entry.family,
+                scan.audio_sha256,
+                scan.voice_start_us,
+                scan.voice_end_us,
+            )
+            for entry in entries
+            if entry.voice is not None
+            for scan in [self.scans[entry.call_id]]
+        ]
+        chosen = voice_samples(candidates) if wanted.voice == "auto" else {}
+        digest = {"codec": self.codec_sha256, "tokenizer": str(self.build.recipe.text.tokenizer)}
+        plans: dict[str, PrefixPlan] = {}
+        prefix_of = {}
+        roles: dict[str | None, None] = {}
+        for entry in entries:
+            role = entry.role if wanted.role else None
+            roles[role] = None
+            voice = chosen.get(entry.call_id)
+            name = prefix_id(voice, role, digest)
+            plans.setdefault(name, PrefixPlan(name, voice, role))
+            prefix_of[entry.call_id] = name
+        for voice_name, path in sorted(wanted.voices.items()):
+            sample = VoiceSample(voice_name, None, path=path)
+            for role in roles:
+                name = prefix_id(sample, role, {**digest, "file": file_sha256(Path(path))})
+                plans.setdefault(name, PrefixPlan(name, sample, role))
+        stored = set(self.target.prefixes["prefix_id"].to_list())
+        by_id = {entry.call_id: entry for entry in entries}
+        jobs = [self._prefix_job(plan, by_id) for plan in plans.values() if plan.prefix_id not in stored]
+        return jobs, prefix_of, chosen
+
+    def _prefix_job(self, plan: PrefixPlan, by_id: Mapping[str, CallEntry]) -> PrefixJob:
+        voice = plan.voice
+        return PrefixJob(
+            build=self.build,
+            plan=plan,
+            source=CallInput.of(by_id[voice.call_id]) if voice and voice.call_id else None,
+            voice_file=Path(voice.path) if voice and voice.path else None,
+        )
+
+    def _partners(self, entries: Sequence[CallEntry], splits: Mapping[str, str]) -> dict[str, str | None]:
+        if self.build.recipe.memory is None:
+            return {}
+        candidates = [
+            Candidate(entry.call_id, entry.family, splits[entry.family], own.recording_id if own else None)
+            for entry in entries
+            for own in [self._recording(entry)]
+        ]
+        if self.target.calls.height:
+            stored = self.target.calls.select("call_id", "family", "split", "recording_id")
+            candidates += [Candidate(*row) for row in stored.iter_rows()]
+        return choose_partners(candidates, seed=self.build.recipe.splits.seed, branches=self._branches)
+
+    def _memory(self, entry: CallEntry) -> MemoryRef | None:
+        recording = self._recording(entry)
+        if recording is None:
+            return None
+        folder = RECORDING.folder(RecordingJob(build=self.build, path=Path(recording.path)))
+        return MemoryRef(recording.recording_id, folder, recording.sha256)
+
+    def _notes(self, entry: CallEntry, split: str, *, has_voice: bool) -> tuple[Problem, ...]:
+        """What the plan decided otherwise than the corpus may expect."""
+        log = ProblemLog(entry.call_id)
+        if entry.split not in (None, split):
+            what = f"family {entry.family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
+            log.add("family-frozen", what)
+        prefix = self.build.recipe.prefix
+        if prefix is not None and prefix.voice == "auto" and entry.voice is not None and not has_voice:
+            log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
+        return tuple(log)
+
+    def _sized(self, job: CallJob) -> Sized:
+        recording = self._recording(job.entry)
+        tokens = recording.tokens if recording is not None else 0
+        return Sized(job.key, call_bytes(frames=job.scan.frames, words=job.scan.words, tokens=tokens))
