@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from inkplex_data.clock import FRAME_US, samples_to_us, seconds_to_us
 from inkplex_data.corpus.fields import Interval, read_model
@@ -17,8 +17,6 @@ from inkplex_data.problems import refusal
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-Modality = Literal["text", "agent", "caller"]
 
 
 def read_sidecar(path: Path) -> Sidecar:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final
 
 from inkplex_data.speech.check.facts import Fact, Kind, facts_of
 from inkplex_data.speech.check.person_names import alternatives, heard_instead
 from inkplex_data.speech.spoken_form import spoken
+
+if TYPE_CHECKING:
+    from inkplex_data.speech.check.scorer import WhisperScorer
 
 MARGIN_NATS: Final = 2.0
 """By how much another fact must be more likely. For tiny.en on synthesised calls the best alternative to a true one was
@@ -24,13 +24,6 @@ NAME_MARGIN_NATS: Final = 3.0
 """The same for names, which are misheard most: the best alternative to a true one was at most 2.0 nats ahead, the best
 to a wrong one 15 in the median."""
 NEIGHBOURS: Final = 3
-
-
-class Scorer(Protocol):
-    """What weighing needs of a recogniser; see `scorer.WhisperScorer`."""
-
-    def fits(self, text: str) -> bool: ...
-    def scores(self, features: Any, texts: Sequence[str]) -> npt.NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +36,7 @@ class Weighed:
     gain: float
 
 
-def weigh(words: Sequence[str], heard: str, features: Any, scorer: Scorer) -> list[Weighed]:
+def weigh(words: Sequence[str], heard: str, features: Any, scorer: WhisperScorer) -> list[Weighed]:
     """Every fact of the words, in order. A text too long for its sound is not weighed: its word errors tell of it."""
     plain = [_plain(word) for word in words]
     if not words or not scorer.fits(" ".join(plain)):
