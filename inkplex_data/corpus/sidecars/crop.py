@@ -261,7 +261,9 @@ def _masks(
     ordered = sorted(
         excluded + cut_words, key=lambda span: (span.start_s, span.end_s, span.modality, span.reason)
     )
-    return masks.model_copy(update={"valid": valid, "excluded": ordered, "permitted_updates": permitted})
+    cropped = masks.model_copy(update={"valid": valid, "excluded": ordered, "permitted_updates": permitted})
+    # Masks that say nothing are none, so that it does not show in how many steps a crop was made.
+    return cropped if cropped != Masks() else None
 
 
 def _inside(spans: Spans, window: _Window) -> Spans:

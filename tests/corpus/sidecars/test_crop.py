@@ -252,6 +252,14 @@ def test_a_crop_of_a_crop_is_a_crop(full: Sidecar, outer: tuple[int, int], data:
     Sidecar.model_validate(once.to_json())
 
 
+def test_masks_that_a_crop_empties_leave_no_trace() -> None:
+    """Half a word is masked where a crop cuts it; a second crop behind it takes the mask away again."""
+    full = sidecar(words={"items": [{"text": "a", "start_s": 0.0, "end_s": 0.001}]})
+    once = crop(full, 500, 2_000)
+    assert once.masks is not None and len(once.masks.excluded) == 1
+    assert crop(once, 1_000, 1_500) == crop(full, 1_500, 2_000)
+
+
 @settings(max_examples=60)
 @given(sidecars(), CUT)
 def test_a_crop_moves_all_by_the_same_time_and_shows_no_future(full: Sidecar, cut: tuple[int, int]) -> None:
