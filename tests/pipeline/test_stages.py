@@ -87,6 +87,19 @@ def build_of(corpus: Path, recipe: Recipe) -> Build:
     return Build(recipe, corpus.parent.parent / "store", corpus.parent, recipe_files(recipe))
 
 
+def mono_job(folder: Path, build: Build) -> TwoStreamsJob:
+    return TwoStreamsJob(
+        build=build,
+        call_id="mono",
+        audio=folder / "mono.wav",
+        channel=ChannelRef(open_audio(folder / "mono.wav")),
+        sidecar=folder / "two.sidecar.json",
+        turns=folder / "mono.rttm",
+        swapped=False,
+        source="mono.wav",
+    )
+
+
 def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
     """One job of each stage, with something in every field."""
     folder = corpus.parent
@@ -95,16 +108,7 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
     scanned = ScanJob(build=build, given=given)
     text = CallText.of(entry)
     return {
-        "two-streams": TwoStreamsJob(
-            build=build,
-            call_id="mono",
-            audio=folder / "mono.wav",
-            channel=ChannelRef(open_audio(folder / "mono.wav")),
-            sidecar=folder / "two.sidecar.json",
-            turns=folder / "mono.rttm",
-            swapped=False,
-            source="mono.wav",
-        ),
+        "two-streams": mono_job(folder, build),
         "agent-side": AgentSideJob(build=build, text=text, files=open_files(entry.audio), transcribe=True),
         "spoken-words": SpokenWordsJob(
             build=build,
@@ -319,16 +323,7 @@ def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job
     return {
         "two-streams": (
             TWO_STREAMS,
-            lambda: TwoStreamsJob(
-                build=build,
-                call_id="mono",
-                audio=folder / "mono.wav",
-                channel=ChannelRef(open_audio(folder / "mono.wav")),
-                sidecar=folder / "two.sidecar.json",
-                turns=folder / "mono.rttm",
-                swapped=False,
-                source="mono.wav",
-            ),
+            lambda: mono_job(folder, build),
         ),
         "agent-side": (
             AGENT_SIDE,
