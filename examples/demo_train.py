@@ -31,7 +31,7 @@ from inkplex_data.torch_settings import torch_threads
 from inkplex_data.trainer.evaluate.evaluate import Evaluation, evaluate, write_evaluation
 from inkplex_data.trainer.run.loop import RunOptions, train
 from inkplex_data.trainer.run.run_files import load_trained
-from inkplex_data.trainer.run.run_progress import train_reporter_for
+from inkplex_data.trainer.run.run_progress import ProgressLine
 from inkplex_data.trainer.run.train_config import load_train_recipe
 
 WINDOW = 4
@@ -70,7 +70,7 @@ def run_demo(
             out / "store",
             out / "run",
             RunOptions(device="cpu", workers=1, allow_untrained_codec=True, resume=True),
-            train_reporter_for(json_events=False),
+            ProgressLine(),
         )
         with open_store(out / "store") as store:
             model = load_trained(trained.checkpoint, store, split="validation")
