@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.config.recipe import Recipe
-from inkplex_data.pipeline.stamp import file_stamp, stamp
+from inkplex_data.pipeline.stamp import named_files, stamp
 
 FILE_KEYS: Final = (
     "audio.diarizer",
@@ -42,21 +41,10 @@ def recipe_files(recipe: Recipe) -> dict[str, str]:
     for key in FILE_KEYS:
         value = recipe_value(recipe, key)
         names = list(value.values()) if isinstance(value, dict) else [value]
-        paths = [Path(name) for name in names if isinstance(name, str) and _exists(name)]
-        if paths:
-            found[key] = stamp([[file_stamp(file) for file in _files(path)] for path in paths])
+        marks = [named_files(name) for name in names if isinstance(name, str)]
+        if any(marks):
+            found[key] = stamp(marks)
     return found
-
-
-def _exists(name: str) -> bool:
-    try:
-        return Path(name).exists()
-    except (OSError, ValueError):
-        return False
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 class RecipeKeys:

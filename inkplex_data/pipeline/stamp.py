@@ -63,6 +63,18 @@ def file_stamp(path: Path) -> list[Any]:
     return [str(path), status.st_size, status.st_mtime_ns]
 
 
+def named_files(name: str) -> str | None:
+    """Digest of the identities of the file `name`, or of all files in the folder `name`; None where nothing is there."""
+    path = Path(name)
+    try:
+        if not path.exists():
+            return None
+    except (OSError, ValueError):
+        return None
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    return stamp([file_stamp(file) for file in files])
+
+
 def file_sha256(path: Path) -> str:
     """Digest of a file's bytes, read in blocks."""
     with path.open("rb") as file:

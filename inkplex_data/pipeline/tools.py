@@ -1,9 +1,15 @@
-"""The heavy tools of a worker process, loaded once each: codec, tokenizer, reasoning model."""
+"""The heavy tools of a worker process, loaded once each: codec, tokenizer, reasoning model.
+
+A process may outlive a build, so a tool whose files were replaced under their name is loaded again.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from inkplex_data.pipeline.stamp import named_files
 
 if TYPE_CHECKING:
     from inkplex_data.audio.band import BandwidthExtension
@@ -15,7 +21,26 @@ if TYPE_CHECKING:
     from inkplex_data.speech.tokenizer import TextTokenizer
 
 
-@lru_cache(maxsize=1)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _loaded_once(load: Callable[P, T]) -> Callable[P, T]:
+    """`load` with its last result kept, as long as the files that its arguments name are the same."""
+
+    @lru_cache(maxsize=1)
+    def kept(marks: tuple[str | None, ...], *args: P.args, **kwargs: P.kwargs) -> T:
+        return load(*args, **kwargs)
+
+    @wraps(load)
+    def get(*args: P.args, **kwargs: P.kwargs) -> T:
+        marks = tuple(named_files(value) for value in (*args, *kwargs.values()) if isinstance(value, str))
+        return kept(marks, *args, **kwargs)  # type: ignore[arg-type]
+
+    return get
+
+
+@_loaded_once
 def codec(spec: str) -> Codec:
     """One Mimi per process, on one thread: calls in parallel beat threads within a call."""
     from inkplex_data.speech.codec import load_codec
@@ -23,7 +48,7 @@ def codec(spec: str) -> Codec:
     return load_codec(spec, threads=1)
 
 
-@lru_cache(maxsize=2)
+@_loaded_once
 def tokenizer(path: str | None) -> TextTokenizer:
     """The text tokenizer of a recipe."""
     from inkplex_data.speech.tokenizer import TextTokenizer
@@ -31,7 +56,7 @@ def tokenizer(path: str | None) -> TextTokenizer:
     return TextTokenizer.load(path)
 
 
-@lru_cache(maxsize=1)
+@_loaded_once
 def aligner(whisper: str, forced: str, language: str) -> SpeechAligner:
     """Whisper and the forced aligner of a recipe."""
     from inkplex_data.speech.align.transcribe import SpeechAligner
@@ -39,7 +64,7 @@ def aligner(whisper: str, forced: str, language: str) -> SpeechAligner:
     return SpeechAligner(whisper, retime=forced, language=language)
 
 
-@lru_cache(maxsize=1)
+@_loaded_once
 def speech_scorer(whisper: str) -> WhisperScorer:
     """The Whisper that checks speech."""
     from inkplex_data.speech.check.scorer import WhisperScorer
@@ -47,7 +72,7 @@ def speech_scorer(whisper: str) -> WhisperScorer:
     return WhisperScorer(whisper)
 
 
-@lru_cache(maxsize=1)
+@_loaded_once
 def diarizer(spec: str, speakers: int | None) -> Diarizer:
     """The diarizer of a recipe."""
     from inkplex_data.speech.diarize.diarizer import load_diarizer
@@ -63,7 +88,7 @@ def bandwidth(name: str) -> BandwidthExtension | None:
     return bandwidth_extension(name)
 
 
-@lru_cache(maxsize=1)
+@_loaded_once
 def inkling(spec: str, dtype: Dtype, device: str) -> Inkling:
     """One Inkling per process, for the states of recordings that bring none."""
     from inkplex_data.memory.capture.inkling import load_inkling

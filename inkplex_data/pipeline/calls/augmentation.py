@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,6 @@ def prepare(streams: CallStreams, recipe: Recipe, call_id: str, split: str) -> A
     return Augmentation(plan, rms, config.seed, None if folder is None else Path(folder))
 
 
-@lru_cache(maxsize=4)
 def noise_files(folder: str) -> tuple[str, ...]:
     """Names of the audio files in `folder` and below, sorted. Raises ConfigError where there are none."""
     root = Path(folder)
