@@ -22,22 +22,31 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared"
+GOLDEN = ROOT / "tests" / "golden"
+REAL_DATA = ROOT.parent / "shared" / "data"
+NO_REAL_DATA = "the folder of real recordings is not there"
 
 
 @pytest.fixture(scope="session")
 def golden() -> Path:
-    """Values made by code that is not ours; a test that needs them is skipped where they are absent."""
-    folder = SHARED / "golden"
-    if not folder.is_dir():
-        pytest.skip(f"golden values are not at {folder}")
-    return folder
+    """Values made by code that is not ours; tests/golden/README.md says how."""
+    return GOLDEN
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Real calls, transcripts, odd audio and traces; a test that needs them is skipped where absent."""
-    folder = SHARED / "data"
-    if not folder.is_dir():
-        pytest.skip(f"real data is not at {folder}")
-    return folder
+    if not REAL_DATA.is_dir():
+        pytest.skip(NO_REAL_DATA)
+    return REAL_DATA
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for what a clone alone cannot check."""
+    waiting = [
+        report for report in terminalreporter.stats.get("skipped", ()) if NO_REAL_DATA in str(report.longrepr)
+    ]
+    if waiting:
+        terminalreporter.write_line(
+            f"{len(waiting)} tests wait for real recordings, which are not part of the repository: {REAL_DATA}"
+        )
