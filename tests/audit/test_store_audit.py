@@ -38,10 +38,10 @@ def build(corpus: Path, recipe: Recipe) -> Path:
 
 
 @pytest.fixture(scope="module")
-def with_memory(real_data: Path, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Calls over real dialogues, several over one recording, twins with sidecars; not to be written to."""
+def with_memory(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Calls over dialogues, several over one recording, twins with sidecars; not to be written to."""
     folder = tmp_path_factory.mktemp("memory")
-    return build(make_memory_corpus(folder / "corpus", real_data / "traces" / "abcd_sample.json"), recipe)
+    return build(make_memory_corpus(folder / "corpus"), recipe)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ SHIFTED = (pl.col("kind") == "tool_result") & ~pl.col("special")
 TOKENS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "arrivals of one recording later": (
         lambda table: table.with_columns(
-            pl.when(pl.col("recording_ix") == 1).then(ARRIVAL + 400_000).otherwise(ARRIVAL)
+            pl.when(pl.col("recording_ix") == 1).then(ARRIVAL + 60_000_000).otherwise(ARRIVAL)
         ),
         r"is visible but arrives at",
     ),
@@ -373,7 +373,7 @@ def test_a_lost_recording_is_named(tampered: Path) -> None:
     publish_snapshot(tampered)
     rebuild_index(tampered)
     found = {violation.where: violation.rule for violation in audit(tampered).violations}
-    assert found["call-0"] == "its recording 'abcd_sample-3592' is not in the store"
+    assert found["call-0"] == "its recording 'dialogues-101' is not in the store"
     assert "plain" not in found
 
 

@@ -14,6 +14,9 @@ from inkplex_data.grid import KINDS
 from inkplex_data.memory.ownership import tabulate
 from tests.pipeline.conftest import write_call, write_manifest
 
+DIALOGUES = Path(__file__).with_name("dialogues.json")
+"""Three invented dialogues with buttons, in the layout of the Action-Based Conversations Dataset."""
+
 SECONDS = 0.5
 WINDOW = 40
 
@@ -39,7 +42,7 @@ def make_trace_corpus(folder: Path, trace: Path) -> Path:
     return write_manifest(folder, lines)
 
 
-def make_memory_corpus(folder: Path, trace: Path) -> Path:
+def make_memory_corpus(folder: Path, trace: Path = DIALOGUES) -> Path:
     """As `make_trace_corpus`, and: two more calls over one recording, two twins with sidecars, one without memory."""
     manifest = make_trace_corpus(folder, trace)
     lines = [json.loads(line) for line in manifest.read_text().splitlines()]
