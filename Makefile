@@ -2,7 +2,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo demo-train test test-slow lint bench schemas clean
+.PHONY: help setup demo demo-train test test-slow fuzz lint bench schemas clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ test: $(VENV)/.dev  ## Install, then lint and test (tests that take over a minut
 
 test-slow: $(VENV)/.dev  ## Run the tests that take over a minute
 	$(BIN)/pytest -m slow
+
+fuzz: $(VENV)/.dev  ## Injure files at random for a day and see that every reader takes or refuses them
+	$(BIN)/python -m tests.fuzz.run --hours 24
 
 lint: $(VENV)/.dev  ## Run ruff and mypy
 	$(BIN)/ruff check .
