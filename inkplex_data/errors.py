@@ -88,7 +88,7 @@ class StoreCorruptError(StoreError):
 
 
 class CausalityError(InkplexError, ValueError):
-    """A frame would see something before it had arrived, or would miss what it should see."""
+    """A frame would see something before it had arrived, would miss what it should see, or contradicts its words."""
 
 
 class CheckpointError(InkplexError, ValueError):
