@@ -25,6 +25,7 @@ from inkplex_data.cli import (
     stages,
     train,
 )
+from inkplex_data.cli.say import fit_streams, say
 from inkplex_data.errors import InkplexError
 
 EXIT_FAILED = 1
@@ -45,7 +46,7 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"inkplex-data {__version__}")
+        say(f"inkplex-data {__version__}")
         raise typer.Exit
 
 
@@ -76,6 +77,7 @@ _unwrap_help(app)
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake ends in a sentence and an exit code, never in a traceback."""
+    fit_streams()
     try:
         app(args=arguments, standalone_mode=True)
     except InkplexError as error:
@@ -95,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _complain(message: str) -> None:
     typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(message, err=True)
+    say(message, err=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
     from inkplex_data.pipeline.outcome import Summary
@@ -128,7 +129,7 @@ def demo(
         call_id = _most_telling(out)
         _show_frames(out, call_id)
         show_call(out, call_id)
-    typer.echo(
+    say(
         f"\nNext: inkplex-data inspect {out} CALL · inkplex-data stats {out} · inkplex-data report {out} -o report.html"
     )
     raise typer.Exit(summary.exit_code)
@@ -152,8 +153,8 @@ def _show_frames(store: Path, call_id: str) -> None:
     with open_store(store) as opened:
         frames = opened.frames().filter(pl.col("call_id") == call_id, pl.col("piece").is_not_null())
         table = frames.select("frame", "time_s", "piece", "text_id", "agent", "caller").head(8).collect()
-    typer.echo(f'\nopen_store("{store}").frames(), filtered to pieces of text in {call_id}:')
-    typer.echo(table)
+    say(f'\nopen_store("{store}").frames(), filtered to pieces of text in {call_id}:')
+    say(table)
 
 
 def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Summary:
@@ -167,5 +168,5 @@ def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Sum
     finally:
         reporter.finish()
     event = {"event": "summary", **summary.as_json()}
-    typer.echo(json.dumps(event) if json_events else summary.text())
+    say(json.dumps(event) if json_events else summary.text())
     return summary

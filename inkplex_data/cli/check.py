@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.say import say
 from inkplex_data.plural import counted
 
 PANEL = "Check"
@@ -39,9 +40,9 @@ def validate(
         faults = validate_path(path, found)
         count += len(faults)
         for fault in faults:
-            typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
+            say(json.dumps(fault.as_json()) if json_output else str(fault))
         if not json_output:
-            typer.echo(
+            say(
                 f"{path}: {found}, {counted(len(faults), 'fault') if faults else 'no faults'}",
                 err=bool(faults),
             )
@@ -62,11 +63,9 @@ def verify(
     with progress_bar("verify", in_bytes=True) as advance:
         faults = verify_store(store, progress=lambda key, done, total: advance(done, total))
     for fault in faults:
-        typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
+        say(json.dumps(fault.as_json()) if json_output else str(fault))
     if not json_output:
-        typer.echo(
-            f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match")
-        )
+        say(f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match"))
     raise typer.Exit(1 if faults else 0)
 
 
@@ -88,6 +87,6 @@ def audit(
         found = audit_store(opened, progress=lambda item, done, total: advance(done, total))
     totals = {name: value for name, value in found.as_json().items() if name != "violations"}
     for violation in found.violations:
-        typer.echo(json.dumps(violation.as_json(), ensure_ascii=False) if json_output else str(violation))
-    typer.echo(json.dumps(totals) if json_output else f"{store}: {found.text()}")
+        say(json.dumps(violation.as_json()) if json_output else str(violation))
+    say(json.dumps(totals) if json_output else f"{store}: {found.text()}")
     raise typer.Exit(0 if found.clean else 1)

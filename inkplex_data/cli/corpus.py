@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.say import say
+
 PANEL = "Corpus"
 
 schema_app = typer.Typer(no_args_is_help=True, help="Print or write the JSON Schema of each kind of file.")
@@ -46,13 +48,11 @@ def split(
     )
     text = document.model_dump_json(by_alias=True, indent=2) + "\n"
     if out is None:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
     else:
         out.write_text(text, encoding="utf-8")
     counts = Counter(assigned[entry.family] for entry in entries)
-    typer.echo(
-        ", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True
-    )
+    say(", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True)
 
 
 @schema_app.command("export")
@@ -63,7 +63,7 @@ def schema_export(
     from inkplex_data.corpus.schemas import export_schemas
 
     for path in export_schemas(out):
-        typer.echo(path)
+        say(path)
 
 
 @schema_app.command("show")
@@ -77,4 +77,4 @@ def schema_show(
     known = schemas()
     if name not in known:
         raise UsageError(f"there is no schema {name!r}", next_step=f"Name one of {', '.join(known)}.")
-    typer.echo(schema_text(known[name]), nl=False)
+    say(schema_text(known[name]), nl=False)

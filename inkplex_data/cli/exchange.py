@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from inkplex_data.cli.say import say
+
 if TYPE_CHECKING:
     from inkplex_data.corpus.entry import Corpus
     from inkplex_data.export.calls import ExportSummary
@@ -127,5 +129,5 @@ def _export(
 
 
 def _end(summary: ExportSummary) -> None:
-    typer.echo(summary.text())
+    say(summary.text())
     raise typer.Exit(summary.exit_code)

@@ -9,6 +9,7 @@ import typer
 from inkplex_data.cli.bars import progress_bar
 from inkplex_data.cli.exchange import import_app
 from inkplex_data.cli.key_value import key_values, number
+from inkplex_data.cli.say import say
 from inkplex_data.plural import counted
 
 
@@ -56,12 +57,12 @@ def trace(
     tokens = sum(one.tokens for one in result.written)
     requests = sum(one.requests for one in result.written)
     times = " and ".join(sorted({one.times for one in result.written})) or "no"
-    typer.echo(
+    say(
         f"{out}: {counted(len(result.written), 'recording')} from {result.format}, "
         f"{counted(requests, 'request')}, {counted(tokens, 'token')} of {result.tokenizer}, {times} times"
     )
     for problem in result.refused:
-        typer.echo(f"  refused {problem.call_id}: [{problem.code}] {problem.message}")
+        say(f"  refused {problem.call_id}: [{problem.code}] {problem.message}")
     raise typer.Exit(0 if not result.refused else 3 if result.written else 1)
 
 
@@ -79,6 +80,6 @@ def states(
 
     with progress_bar("tokens") as advance:
         result = attach_states(recording, folder, out, progress=advance)
-    typer.echo(
+    say(
         f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width {result.width}"
     )

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.say import say
+
 PANEL = "Look"
 
 
@@ -50,7 +52,7 @@ def stats(
         summary = store_summary(opened)
     if json_output:
         for row in [*table.iter_rows(named=True), *summary.problems.iter_rows(named=True)]:
-            typer.echo(json.dumps(row, ensure_ascii=False))
+            say(json.dumps(row))
         return
     from rich.console import Console
 
@@ -77,7 +79,7 @@ def report(
     with open_store(store, snapshot) as opened, replacing(out) as file:
         for piece in report_page(opened, draw=draw):
             file.write(piece.encode())
-    typer.echo(out)
+    say(out)
 
 
 def show_store(store: str | Path, *, snapshot: int | None = None, width: int | None = None) -> None:

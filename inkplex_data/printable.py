@@ -1,0 +1,41 @@
+"""Text that others wrote, as a terminal may show it: nothing in it moves the cursor, sets colours or turns a line round."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+_ASCII: Final = {
+    **dict(zip("→←↑↓…–—−·×µ≤≥’‘“”▼▾✓⠿", ["->", "<-", "^", "v", "...", *"---", *".xu", "<=", ">=", *"''\"\"vv+*"], strict=True)),
+    **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
+}  # fmt: skip
+"""What our own marks and bars become where a stream cannot hold them."""
+
+
+def plain(text: str) -> str:
+    """`text` on one line; what is not printable is spelled as in Python: `\\x1b`, `\\n`, `\\u202e`, `\\udce9`."""
+    return text if text.isprintable() else "".join(map(_spelled, text))
+
+
+def plain_lines(text: str) -> str:
+    """`text` as `plain` has it, line by line."""
+    return "\n".join(map(plain, text.split("\n")))
+
+
+def _spelled(letter: str) -> str:
+    # Other spaces than the usual one count as not printable, but do no harm.
+    if letter.isprintable() or unicodedata.category(letter) == "Zs":
+        return letter
+    return letter.encode("unicode_escape").decode("ascii")
+
+
+def in_ascii(letter: str) -> str:
+    """One character in ASCII: our own marks as signs like them, lines of a frame as `-`, `|` and `+`, others spelled."""
+    if letter in _ASCII:
+        return _ASCII[letter]
+    name = unicodedata.name(letter, "")
+    if name.startswith("BOX DRAWINGS"):
+        return "-" if name.endswith("HORIZONTAL") else "|" if name.endswith("VERTICAL") else "+"
+    if name.endswith("BLOCK") or " SHADE" in name:
+        return "#"
+    return letter.encode("unicode_escape").decode("ascii")
