@@ -48,6 +48,7 @@ def trace(
     """
     from inkplex_data.corpus.traces.arrival_schedule import schedule_of
     from inkplex_data.corpus.traces.importer import import_traces
+    from inkplex_data.export.calls import told_refused
 
     schedule = schedule_of(key_values("--schedule", setting, read=number))
     with progress_bar("dialogues") as advance:
@@ -61,8 +62,8 @@ def trace(
         f"{out}: {counted(len(result.written), 'recording')} from {result.format}, "
         f"{counted(requests, 'request')}, {counted(tokens, 'token')} of {result.tokenizer}, {times} times"
     )
-    for problem in result.refused:
-        say(f"  refused {problem.call_id}: [{problem.code}] {problem.message}")
+    for line in told_refused(result.refused, out):
+        say(line)
     raise typer.Exit(0 if not result.refused else 3 if result.written else 1)
 
 

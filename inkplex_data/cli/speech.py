@@ -81,7 +81,7 @@ def align(
             "code": problem.code,
             "message": problem.message,
         }
-        say(json.dumps(row) if json_output else f"{problem.call_id}: [{problem.code}] {problem.message}")
+        say(json.dumps(row) if json_output else str(problem))
     failed, count = len(refused), len(refused)
     worker = SpeechAligner(model, retime=aligner, language=language)
     for done in align_entries(

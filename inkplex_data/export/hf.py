@@ -59,6 +59,7 @@ def export_hf_corpus(
             yield _corpus_row(call, names.of(call.entry.call_id))
 
     summary.refused += corpus.refused
+    summary.notes += map(str, corpus.notes)
     _write(folder, form, rows, set(calls.values()), _corpus_features(), audio="audio")
     return summary
 

@@ -58,6 +58,7 @@ def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> 
     prepared_folder(folder)
     (folder / AUDIO_FOLDER).mkdir()
     summary, inventories, names = ExportSummary(folder), _Inventories(folder), FileNames()
+    summary.notes += map(str, corpus.notes)
     wordless = agentless = recordings = resampled = 0
     for call in export_calls(corpus, agent=agent, refused=summary.refused):
         path = f"{AUDIO_FOLDER}/{names.of(call.entry.call_id)}.wav"

@@ -79,6 +79,8 @@ def build_store(
             target = open_target(store, recipe)
             refusals = Refusals(root or found.root)
             refusals.extend([*_own_names(found), *taken])
+            for note in refusals.notes():
+                reporter.note(str(note))
             entries = target.unpublished(listed, add=add)
             build = Build(recipe, target.root, root or found.root, recipe_files(recipe))
             run = _Run(target, build, executor, reporter, refusals)
@@ -86,7 +88,7 @@ def build_store(
             if target.described is None:
                 # Nothing could be built; what was refused, and why, is still worth opening.
                 target.describe(recipe, {"tools": tool_versions()}, [])
-            snapshot = publish_snapshot(store, refused=refusals.errors())
+            snapshot = publish_snapshot(store, refused=[*refusals.notes(), *refusals.errors()])
             rebuild_index(store, snapshot)
         ledger.remove()
     return summarise(store, published, already=len(listed) - len(entries), refusals=refusals)

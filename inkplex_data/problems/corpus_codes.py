@@ -35,8 +35,8 @@ CORPUS = table(
             "The stated duration is not a positive number of seconds; the decoded audio decides.",
         ),
         "fields-ignored": info(
-            "The inventory has fields that this layout does not define; they were not used.",
-            "To use `role`, `voice`, `split` and the like, give each line an `id`, which makes the file a manifest.",
+            "The inventory has fields that mean nothing here; they were not used.",
+            "Nothing to do, unless one is a misspelling of a field of the manifest; then correct it.",
         ),
         "files-ignored": info(
             "The folder holds files that do not belong to any call.",

@@ -31,6 +31,11 @@ class Problem:
         kind = CODES[code]
         return cls(call_id, kind.stage, code, kind.severity, item, message)
 
+    def __str__(self) -> str:
+        """As one line of a list: whose it is, its code, what is wrong."""
+        whose = self.call_id or self.item
+        return f"{whose}: [{self.code}] {self.message}" if whose else f"[{self.code}] {self.message}"
+
     @classmethod
     def of_refusal(cls, call_id: str, error: CallRefused) -> Problem:
         """The row that reports a refusal, whatever the code's own severity is."""

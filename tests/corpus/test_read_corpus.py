@@ -72,6 +72,27 @@ def test_moshi_layout(tmp_path: Path) -> None:
     ]
 
 
+def test_an_inventory_obeys_the_fields_of_a_manifest_and_names_all_others(tmp_path: Path) -> None:
+    lay(tmp_path, "a.wav", "a.json", "b.wav", "w/x.json")
+    given = {"split": "test", "role": "You help.", "voice": "ann", "channels": {"agent": 1, "caller": 0}}
+    path = jsonl(
+        tmp_path,
+        {"path": "a.wav", "duration": 2, "words": None, "family": "f", **given},
+        {"path": "b.wav", "duration": 2, "words": "w/x.json", "spilt": "test", "lang": "en"},
+        {"path": "b.wav", "duration": 2, "split": "dev"},
+        name="data.jsonl",
+    )
+    corpus = read_corpus(path)
+    a, b = corpus.entries
+    assert corpus.kind == "moshi"
+    assert (a.split, a.role, a.voice, a.channels) == ("test", "You help.", "ann", ChannelSpec(1, 0))
+    assert (a.words, a.family, b.words) == (None, "f", tmp_path / "w/x.json")
+    (refused_line,) = corpus.refused
+    assert "/split" in refused_line.message and "'dev'" in refused_line.message
+    (note,) = corpus.notes
+    assert str(note) == "data.jsonl: [fields-ignored] lang, spilt (did you mean 'split'?)"
+
+
 def test_manifest(tmp_path: Path) -> None:
     lay(tmp_path, "s.wav", "s.json", "ag.wav", "ca.wav", "w/x.json", "task.recording.jsonl")
     path = jsonl(
