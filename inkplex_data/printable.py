@@ -1,10 +1,12 @@
-"""Text that others wrote, as a terminal may show it: nothing in it moves the cursor, sets colours or turns a line round."""
+"""Text that others wrote: whether it is text, and how a terminal may show it, so that nothing in it steers the terminal."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final
 
+_HALVES: Final = re.compile("[\ud800-\udfff]")
 _ASCII: Final = {
     **dict(zip("→←↑↓…–—−·×µ≤≥’‘“”▼▾✓⠿", ["->", "<-", "^", "v", "...", *"---", *".xu", "<=", ">=", *"''\"\"vv+*"], strict=True)),
     **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
@@ -15,6 +17,11 @@ _ASCII: Final = {
 def plain(text: str) -> str:
     """`text` on one line; what is not printable is spelled as in Python: `\\x1b`, `\\n`, `\\u202e`, `\\udce9`."""
     return text if text.isprintable() else "".join(map(_spelled, text))
+
+
+def is_unicode(text: str) -> bool:
+    """False for half a surrogate pair, which no file holds: JSON can spell it, and a file's name that is not UTF-8 has it."""
+    return text.isascii() or not _HALVES.search(text)
 
 
 def plain_lines(text: str) -> str:

@@ -25,6 +25,7 @@ from inkplex_data.cli import (
     stages,
     train,
 )
+from inkplex_data.cli.output import NotAnOutput
 from inkplex_data.cli.say import fit_streams, say
 from inkplex_data.errors import InkplexError
 
@@ -83,6 +84,9 @@ def main(arguments: list[str] | None = None) -> None:
     except InkplexError as error:
         _complain(str(error))
         sys.exit(error.exit_code)
+    except NotAnOutput as carried:
+        _complain(str(carried.error))
+        sys.exit(carried.error.exit_code)
     except KeyboardInterrupt:
         _complain("interrupted; run the same command again to continue")
         sys.exit(EXIT_INTERRUPTED)

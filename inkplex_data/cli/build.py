@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ def build(
         ..., metavar="CORPUS", help="A manifest .jsonl, a Moshi fine-tuning .jsonl, or a folder of audio."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="STORE", help="Folder of the store; created if it does not exist."
+        ...,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="STORE",
+        help="Folder of the store; created if it does not exist.",
     ),
     pipeline: str | None = typer.Option(
         None,
@@ -109,7 +115,9 @@ def build(
 
 
 def demo(
-    out: Path = typer.Option(Path("out/demo"), "-o", "--out", help="Folder of the demo store."),
+    out: Path = typer.Option(
+        Path("out/demo"), "-o", "--out", parser=output, help="Folder of the demo store."
+    ),
     workers: int | None = typer.Option(None, help="Local processes; all cores by default."),
 ) -> None:
     """Build the example corpus, then show a summary, a Polars table and one call's timeline."""

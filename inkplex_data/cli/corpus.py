@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 PANEL = "Corpus"
@@ -20,7 +21,9 @@ def register(app: typer.Typer) -> None:
 
 def split(
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory or a folder."),
-    out: Path | None = typer.Option(None, "-o", "--out", help="Splits file to write; printed by default."),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", parser=output, help="Splits file to write; printed by default."
+    ),
     validation: float = typer.Option(0.05, help="Share of the families for validation."),
     test: float = typer.Option(0.05, help="Share of the families for test."),
     seed: int = typer.Option(0, help="Seed of the draw; the same seed and name always give the same split."),
@@ -57,7 +60,7 @@ def split(
 
 @schema_app.command("export")
 def schema_export(
-    out: Path = typer.Option(Path("schemas"), "-o", "--out", help="Folder to write into."),
+    out: Path = typer.Option(Path("schemas"), "-o", "--out", parser=output, help="Folder to write into."),
 ) -> None:
     """Write NAME.schema.json (JSON Schema 2020-12) for each kind of file."""
     from inkplex_data.corpus.schemas import export_schemas

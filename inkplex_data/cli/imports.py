@@ -9,6 +9,7 @@ import typer
 from inkplex_data.cli.bars import progress_bar
 from inkplex_data.cli.exchange import import_app
 from inkplex_data.cli.key_value import key_values, number
+from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 from inkplex_data.plural import counted
 
@@ -24,7 +25,9 @@ def trace(
     path: Path = typer.Argument(
         ..., metavar="PATH", help="JSON or JSONL: chat messages with tool calls, or ABCD dialogues."
     ),
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder for the recordings."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recordings."
+    ),
     tokenizer: str | None = typer.Option(
         None,
         help="Folder or hub id of a checkpoint, whose chat template is applied, or a tokenizer.json. "
@@ -73,7 +76,7 @@ def states(
         ..., metavar="STATES_FOLDER", help="Safetensors files, one per request, with its number in the name."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="DIR", help="Folder for the recording and its states."
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recording and its states."
     ),
 ) -> None:
     """Add a serving engine's captures to a recording: three rows per computed token, checked and copied."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 PANEL = "Look"
@@ -66,7 +67,7 @@ def stats(
 def report(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
     out: Path = typer.Option(
-        Path("report.html"), "-o", "--out", metavar="FILE.html", help="The page to write."
+        Path("report.html"), "-o", "--out", parser=output, metavar="FILE.html", help="The page to write."
     ),
     draw: int = typer.Option(20, help="Number of calls to draw; all are listed."),
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),

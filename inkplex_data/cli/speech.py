@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 from inkplex_data.plural import counted
 
@@ -24,7 +25,12 @@ def align(
         ..., metavar="CORPUS", help="A manifest, a Moshi inventory, a folder, or one audio file."
     ),
     out: Path | None = typer.Option(
-        None, "-o", "--out", metavar="DIR", help="Folder for the word files; beside the audio by default."
+        None,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="DIR",
+        help="Folder for the word files; beside the audio by default.",
     ),
     model: str = typer.Option(
         "packaged:tiny.en", help="Whisper: packaged:tiny.en, a size such as medium, a file, folder or hub id."
@@ -119,7 +125,12 @@ def diarize(
         ..., metavar="AUDIO…", help="One-channel audio files, or folders of them."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="DIR", help="Folder for NAME.wav, NAME.rttm and NAME.sidecar.json."
+        ...,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="DIR",
+        help="Folder for NAME.wav, NAME.rttm and NAME.sidecar.json.",
     ),
     model: str = typer.Option("offline", help="offline, or a folder or hub id of a pyannote.audio pipeline."),
     rttm: Path | None = typer.Option(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import typer
 
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 PANEL = "Single stages"
@@ -76,7 +77,9 @@ def interleave(
 
 def encode(
     audio: Path = typer.Argument(..., metavar="AUDIO", help="A file with one voice, or agent and caller."),
-    out: Path = typer.Option(..., "-o", "--out", metavar="CODES.npy|.npz", help="The file to write."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="CODES.npy|.npz", help="The file to write."
+    ),
     codec: str | None = typer.Option(
         None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
     ),
@@ -118,7 +121,7 @@ def encode(
 def capture(
     recording: Path = typer.Argument(..., metavar="RECORDING", help="A recording.jsonl."),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="DIR", help="Folder for the recording and its states."
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recording and its states."
     ),
     model: str | None = typer.Option(None, help="Checkpoint folder, hub id, or small:SEED."),
     chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens per prefill chunk."),

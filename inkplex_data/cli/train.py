@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 def train(
     store: str = _STORE,
-    run: Path = typer.Option(..., "-o", "--out", metavar="RUN", help="Folder of the run."),
+    run: Path = typer.Option(..., "-o", "--out", parser=output, metavar="RUN", help="Folder of the run."),
     pipeline: str = typer.Option(
         "train_stage1", "-p", "--pipeline", help="A training recipe of the package, or a YAML file."
     ),
@@ -113,7 +114,12 @@ def evaluate(
     store: str = _STORE,
     split: str = typer.Option("validation", help="Split to evaluate."),
     out: Path | None = typer.Option(
-        None, "-o", "--out", metavar="FOLDER", help="Folder for the tables; in the run by default."
+        None,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="FOLDER",
+        help="Folder for the tables; in the run by default.",
     ),
     call: list[str] | None = typer.Option(None, help="Evaluate only this call; may be repeated."),
     panel: bool = typer.Option(False, "--panel", help="Evaluate only the calls of the run's frozen panel."),
@@ -207,7 +213,9 @@ def evaluate(
 def generate(
     run: Path = _RUN,
     store: str = _STORE,
-    out: Path = typer.Option(..., "-o", "--out", metavar="FOLDER", help="Folder for the files."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="FOLDER", help="Folder for the files."
+    ),
     call: list[str] | None = typer.Option(None, help="Id of a call; may be repeated."),
     split: str = typer.Option("validation", help="Split to generate from if no call is named."),
     limit: int | None = typer.Option(None, min=1, help="Largest number of calls of the split."),

@@ -19,6 +19,7 @@ from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import with_swapped
 from inkplex_data.errors import CorpusError
+from inkplex_data.output_path import output_path
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import noise_files
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob
@@ -62,7 +63,7 @@ def build_store(
     """
     reporter = reporter or SilentReporter()
     _check_tools(recipe)
-    refuse_foreign(store)
+    refuse_foreign(output_path(store))
     with _closing(make_executor(workers=workers, scheduler=scheduler)) as executor:
         found = read_corpus(corpus, root=root)
         if not found.entries and not found.problems:
