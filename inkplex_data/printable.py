@@ -24,6 +24,11 @@ def is_unicode(text: str) -> bool:
     return text.isascii() or not _HALVES.search(text)
 
 
+def in_unicode(text: str) -> str:
+    """`text` with every half of a surrogate pair spelled, `\\udce9`, so that any file can hold it."""
+    return text if is_unicode(text) else _HALVES.sub(lambda half: _spelled(half[0]), text)
+
+
 def plain_lines(text: str) -> str:
     """`text` as `plain` has it, line by line."""
     return "\n".join(map(plain, text.split("\n")))

@@ -66,7 +66,7 @@ def align(
     from inkplex_data.speech.align.transcribe import SpeechAligner
 
     side = agent_rule(agent)
-    single = corpus.is_file() and corpus.suffix.lower() not in {".jsonl", ".json"}
+    single = corpus.is_file() and not corpus.name.lower().removesuffix(".gz").endswith((".jsonl", ".json"))
     found = read_corpus(corpus.parent if single else corpus)
     entries = [
         entry

@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, CorpusKind
+from inkplex_data.corpus.names import check_names
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import word_suffixes
 from inkplex_data.errors import CallRefused
 from inkplex_data.faults import Fault, FaultError, short
+from inkplex_data.printable import in_unicode
 from inkplex_data.problems import Problem, refusal
 
 SIDECAR_SUFFIX = ".sidecar.json"
@@ -80,10 +82,11 @@ class Listing:
 
 @dataclass
 class Assembly:
-    """Entries in corpus order, and refusals."""
+    """Entries in corpus order, refusals, and what is worth knowing of the entries."""
 
     entries: list[CallEntry] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
 
 
 def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
@@ -97,7 +100,10 @@ def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
                 # The first stays: with both refused, copying a line would cost a good call.
                 rule = f"is already the id of {first.where}"
                 raise FaultError(Fault(rule, short(draft.call_id), "/id", code="duplicate-id"))
-            result.entries.append(_entry(draft, paths))
+            entry = _entry(draft, paths)
+            check_names(entry, LINE_INVALID)
+            result.entries.append(entry)
+            result.notes += _not_taken(draft, entry, paths)
         except FaultError as error:
             result.refusals.append(_refusal(draft, *error.faults))
     _agree_on_splits(result, first_by_id)
@@ -105,7 +111,9 @@ def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
 
 
 def _refusal(draft: Draft, *faults: Fault) -> Refusal:
-    return Refusal(draft.call_id, draft.where, tuple(replace(fault, line=draft.line) for fault in faults))
+    return Refusal(
+        in_unicode(draft.call_id), draft.where, tuple(replace(fault, line=draft.line) for fault in faults)
+    )
 
 
 def _entry(draft: Draft, paths: Paths) -> CallEntry:
@@ -161,6 +169,18 @@ def _named(paths: Paths, named: Named, audio: Path, suffixes: tuple[str, ...], p
         return paths.beside(audio, suffixes)
     except FaultError as error:
         raise _pointed(error, pointer) from error
+
+
+def _not_taken(draft: Draft, entry: CallEntry, paths: Paths) -> list[Problem]:
+    """A note on word files that are there under another name than words have, where the call has none."""
+    if entry.words is not None or not isinstance(draft.words, Beside):
+        return []
+    audio = entry.audio_paths[0]
+    starts = (audio.name, f"{audio.stem}.words", f"{audio.name}.words")
+    found = [name for start in starts for name in paths.named(audio.parent, start, word_suffixes())]
+    if not found:
+        return []
+    return [Problem.of("words-other-name", entry.call_id, ", ".join(found), item=entry.where)]
 
 
 def _pointed(error: FaultError, pointer: str) -> FaultError:

@@ -206,7 +206,7 @@ def _notes(path: Path, notes: Iterable[Problem]) -> Iterator[Fault]:
 def _folder(path: Path) -> Iterator[Fault]:
     if not (path / MANIFEST_NAME).is_file():
         with suppress(CorpusError):  # a folder of anything but calls may be checked as well
-            yield from _notes(path, read_folder(path).notes)
+            yield from _notes(path, read_folder(path, Paths(path, path.resolve())).notes)
     for parent, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from inkplex_data.errors import CallRefused, RecordingError
+from inkplex_data.printable import in_unicode
 from inkplex_data.problems.all_codes import CODES
 from inkplex_data.problems.code_table import Severity
 
@@ -57,10 +58,13 @@ def recording_refusal(code: str, what: str, where: Place | None = None) -> Recor
 
 
 def without_root(problem: Problem, root: Path) -> Problem:
-    """`problem` on one line, with paths inside `root` relative to it: a store tells nothing of its machine."""
-    item, message = problem.item, " ".join(problem.message.split())
+    """`problem` on one line, with paths inside `root` relative to it: a store tells nothing of its machine.
+
+    Names of files that are not UTF-8 are spelled, so that a table can hold them.
+    """
+    item, message = in_unicode(problem.item), in_unicode(" ".join(problem.message.split()))
     for spelling in sorted({str(root.absolute()), str(root.resolve())}, key=len, reverse=True):
-        item, message = (_relative(text, spelling) for text in (item, message))
+        item, message = (_relative(text, in_unicode(spelling)) for text in (item, message))
     return replace(problem, item=item, message=message)
 
 
