@@ -19,7 +19,6 @@ from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import word_suffixes
 from inkplex_data.errors import CallRefused
 from inkplex_data.faults import Fault, FaultError, short
-from inkplex_data.printable import in_unicode
 from inkplex_data.problems import Problem, refusal
 
 SIDECAR_SUFFIX = ".sidecar.json"
@@ -111,9 +110,7 @@ def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
 
 
 def _refusal(draft: Draft, *faults: Fault) -> Refusal:
-    return Refusal(
-        in_unicode(draft.call_id), draft.where, tuple(replace(fault, line=draft.line) for fault in faults)
-    )
+    return Refusal(draft.call_id, draft.where, tuple(replace(fault, line=draft.line) for fault in faults))
 
 
 def _entry(draft: Draft, paths: Paths) -> CallEntry:
@@ -172,12 +169,11 @@ def _named(paths: Paths, named: Named, audio: Path, suffixes: tuple[str, ...], p
 
 
 def _not_taken(draft: Draft, entry: CallEntry, paths: Paths) -> list[Problem]:
-    """A note on word files that are there under another name than words have, where the call has none."""
+    """A note on files such as `CALL.wav.json`, where the call has no words: those are `CALL.json`."""
     if entry.words is not None or not isinstance(draft.words, Beside):
         return []
     audio = entry.audio_paths[0]
-    starts = (audio.name, f"{audio.stem}.words", f"{audio.name}.words")
-    found = [name for start in starts for name in paths.named(audio.parent, start, word_suffixes())]
+    found = paths.named(audio.parent, audio.name, word_suffixes())
     if not found:
         return []
     return [Problem.of("words-other-name", entry.call_id, ", ".join(found), item=entry.where)]

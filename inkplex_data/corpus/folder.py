@@ -18,7 +18,6 @@ from inkplex_data.corpus.transcripts import word_suffixes
 from inkplex_data.errors import CorpusError
 from inkplex_data.faults import FaultError
 from inkplex_data.plural import counted
-from inkplex_data.printable import in_unicode
 from inkplex_data.problems import Problem
 
 _NAMED = "wav wave flac mp3 ogg oga opus m4a mp4 m4b aac ac3 aif aiff aifc au snd sph nist caf w64 rf64 bwf"
@@ -54,13 +53,13 @@ def read_folder(folder: Path, paths: Paths) -> Listing:
     listing = Listing("folder", drafts)
     for code, found in (("files-ignored", _stray(files, spelled)), ("folders-skipped", skipped)):
         if found:
-            listing.notes.append(Problem.of(code, "", _some(found), item=in_unicode(folder.name)))
+            listing.notes.append(Problem.of(code, "", _some(found), item=folder.name))
     return listing
 
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
-    return ", ".join(map(in_unicode, names[:10])) + more
+    return ", ".join(names[:10]) + more
 
 
 def _walk(folder: Path, paths: Paths) -> tuple[list[str], list[str]]:

@@ -30,8 +30,12 @@ class Problem:
 
     @classmethod
     def of(cls, code: str, call_id: str, message: str, *, item: str = "") -> Problem:
-        """Stage and severity are those of the code. `item` says which word, channel or token."""
+        """Stage and severity are those of the code. `item` says which word, channel or token.
+
+        Names of files that are not UTF-8 are spelled, so that a table can hold the row.
+        """
         kind = CODES[code]
+        call_id, item, message = map(in_unicode, (call_id, item, message))
         return cls(call_id, kind.stage, code, kind.severity, item, message)
 
     def __str__(self) -> str:
@@ -58,11 +62,8 @@ def recording_refusal(code: str, what: str, where: Place | None = None) -> Recor
 
 
 def without_root(problem: Problem, root: Path) -> Problem:
-    """`problem` on one line, with paths inside `root` relative to it: a store tells nothing of its machine.
-
-    Names of files that are not UTF-8 are spelled, so that a table can hold them.
-    """
-    item, message = in_unicode(problem.item), in_unicode(" ".join(problem.message.split()))
+    """`problem` on one line, with paths inside `root` relative to it: a store tells nothing of its machine."""
+    item, message = problem.item, " ".join(problem.message.split())
     for spelling in sorted({str(root.absolute()), str(root.resolve())}, key=len, reverse=True):
         item, message = (_relative(text, in_unicode(spelling)) for text in (item, message))
     return replace(problem, item=item, message=message)
