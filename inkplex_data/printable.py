@@ -47,7 +47,7 @@ def in_ascii(letter: str) -> str:
         return _ASCII[letter]
     name = unicodedata.name(letter, "")
     if name.startswith("BOX DRAWINGS"):
-        return "-" if name.endswith("HORIZONTAL") else "|" if name.endswith("VERTICAL") else "+"
+        return "+" if " AND " in name else "-" if name.endswith("HORIZONTAL") else "|"
     if name.endswith("BLOCK") or " SHADE" in name:
         return "#"
     return letter.encode("unicode_escape").decode("ascii")

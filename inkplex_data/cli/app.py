@@ -26,7 +26,7 @@ from inkplex_data.cli import (
     train,
 )
 from inkplex_data.cli.output import NotAnOutput
-from inkplex_data.cli.say import fit_streams, say
+from inkplex_data.cli.say import complain, fit_streams, say
 from inkplex_data.errors import InkplexError
 
 EXIT_FAILED = 1
@@ -82,26 +82,21 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(args=arguments, standalone_mode=True)
     except InkplexError as error:
-        _complain(str(error))
+        complain(str(error))
         sys.exit(error.exit_code)
     except NotAnOutput as carried:
-        _complain(str(carried.error))
+        complain(str(carried.error))
         sys.exit(carried.error.exit_code)
     except KeyboardInterrupt:
-        _complain("interrupted; run the same command again to continue")
+        complain("interrupted; run the same command again to continue")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone, which is not a failure.
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        _complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+        complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
         sys.exit(EXIT_FAILED)
-
-
-def _complain(message: str) -> None:
-    typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    say(message, err=True)
 
 
 if __name__ == "__main__":

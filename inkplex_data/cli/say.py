@@ -16,7 +16,15 @@ _ERRORS: Final = "inkplex-ascii"
 
 def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print `text`. Whatever could steer a terminal is spelled out; lines stay lines."""
-    typer.echo(plain_lines(str(text)), err=err, nl=nl)
+    # Not `typer.echo`, which writes UTF-8 to a stream that asks for ASCII.
+    print(plain_lines(str(text)), end="\n" * nl, file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def complain(message: str) -> None:
+    """Print what went wrong, on standard error."""
+    mark = typer.style("error: ", fg=typer.colors.RED, bold=True) if sys.stderr.isatty() else "error: "
+    print(mark, end="", file=sys.stderr)  # noqa: T201
+    say(message, err=True)
 
 
 def fit_streams() -> None:

@@ -14,6 +14,7 @@ from inkplex_data.corpus.folder import MANIFEST_NAME, read_folder
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json, read_bounded
 from inkplex_data.corpus.manifest import read_lines
 from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescription
+from inkplex_data.corpus.names import UNNAMABLE
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.recordings.recording import check_repeated
 from inkplex_data.corpus.recordings.recording_lines import parse_header, parse_request
@@ -206,7 +207,13 @@ def _notes(path: Path, notes: Iterable[Problem]) -> Iterator[Fault]:
 def _folder(path: Path) -> Iterator[Fault]:
     if not (path / MANIFEST_NAME).is_file():
         with suppress(CorpusError):  # a folder of anything but calls may be checked as well
-            yield from _notes(path, read_folder(path, Paths(path, path.resolve())).notes)
+            paths = Paths(path, path.resolve())
+            listing = read_folder(path, paths)
+            yield from _notes(path, listing.notes)
+            faults = [
+                fault for refusal in assemble(listing.drafts, paths).refusals for fault in refusal.faults
+            ]
+            yield from (fault.at(str(path)) for fault in faults if fault.code == UNNAMABLE)
     for parent, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
