@@ -44,7 +44,10 @@ def train(
         "train_stage1", "-p", "--pipeline", help="A training recipe of the package, or a YAML file."
     ),
     model: str | None = typer.Option(
-        None, "--model", metavar="WEIGHTS", help="Folder or file of released weights, or seeded:SEED."
+        None,
+        "--model",
+        metavar="WEIGHTS",
+        help="Hub id, folder or file of released weights, or seeded:SEED; the recipe's by default.",
     ),
     setting: list[str] | None = typer.Option(
         None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set data.passes=2."
