@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import typer
@@ -49,11 +50,10 @@ def split(
     document = SplitsFile.model_validate(
         {"schema": "inkplex/splits@1", "seed": seed, "fractions": fractions, "families": assigned}
     )
-    text = document.model_dump_json(by_alias=True, indent=2) + "\n"
-    if out is None:
-        say(text, nl=False)
+    if out is None:  # in ASCII, which stays JSON on any terminal
+        say(json.dumps(document.model_dump(mode="json", by_alias=True), indent=2))
     else:
-        out.write_text(text, encoding="utf-8")
+        out.write_text(document.model_dump_json(by_alias=True, indent=2) + "\n", encoding="utf-8")
     counts = Counter(assigned[entry.family] for entry in entries)
     say(", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True)
 
