@@ -25,6 +25,8 @@ from inkplex_data.cli import (
     stages,
     train,
 )
+from inkplex_data.cli.output import NotAnOutput
+from inkplex_data.cli.say import complain, fit_streams, say
 from inkplex_data.errors import InkplexError
 
 EXIT_FAILED = 1
@@ -45,7 +47,7 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"inkplex-data {__version__}")
+        say(f"inkplex-data {__version__}")
         raise typer.Exit
 
 
@@ -76,26 +78,25 @@ _unwrap_help(app)
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake ends in a sentence and an exit code, never in a traceback."""
+    fit_streams()
     try:
         app(args=arguments, standalone_mode=True)
     except InkplexError as error:
-        _complain(str(error))
+        complain(str(error))
         sys.exit(error.exit_code)
+    except NotAnOutput as carried:
+        complain(str(carried.error))
+        sys.exit(carried.error.exit_code)
     except KeyboardInterrupt:
-        _complain("interrupted; run the same command again to continue")
+        complain("interrupted; run the same command again to continue")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone, which is not a failure.
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        _complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+        complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
         sys.exit(EXIT_FAILED)
-
-
-def _complain(message: str) -> None:
-    typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(message, err=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
     from inkplex_data.pipeline.outcome import Summary
@@ -26,7 +28,12 @@ def build(
         ..., metavar="CORPUS", help="A manifest .jsonl, a Moshi fine-tuning .jsonl, or a folder of audio."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="STORE", help="Folder of the store; created if it does not exist."
+        ...,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="STORE",
+        help="Folder of the store; created if it does not exist.",
     ),
     pipeline: str | None = typer.Option(
         None,
@@ -108,7 +115,9 @@ def build(
 
 
 def demo(
-    out: Path = typer.Option(Path("out/demo"), "-o", "--out", help="Folder of the demo store."),
+    out: Path = typer.Option(
+        Path("out/demo"), "-o", "--out", parser=output, help="Folder of the demo store."
+    ),
     workers: int | None = typer.Option(None, help="Local processes; all cores by default."),
 ) -> None:
     """Build the example corpus, then show a summary, a Polars table and one call's timeline."""
@@ -128,7 +137,7 @@ def demo(
         call_id = _most_telling(out)
         _show_frames(out, call_id)
         show_call(out, call_id)
-    typer.echo(
+    say(
         f"\nNext: inkplex-data inspect {out} CALL · inkplex-data stats {out} · inkplex-data report {out} -o report.html"
     )
     raise typer.Exit(summary.exit_code)
@@ -152,8 +161,8 @@ def _show_frames(store: Path, call_id: str) -> None:
     with open_store(store) as opened:
         frames = opened.frames().filter(pl.col("call_id") == call_id, pl.col("piece").is_not_null())
         table = frames.select("frame", "time_s", "piece", "text_id", "agent", "caller").head(8).collect()
-    typer.echo(f'\nopen_store("{store}").frames(), filtered to pieces of text in {call_id}:')
-    typer.echo(table)
+    say(f'\nopen_store("{store}").frames(), filtered to pieces of text in {call_id}:')
+    say(table)
 
 
 def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Summary:
@@ -167,5 +176,5 @@ def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Sum
     finally:
         reporter.finish()
     event = {"event": "summary", **summary.as_json()}
-    typer.echo(json.dumps(event) if json_events else summary.text())
+    say(json.dumps(event) if json_events else summary.text())
     return summary

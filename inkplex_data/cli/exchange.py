@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
+
 if TYPE_CHECKING:
     from inkplex_data.corpus.entry import Corpus
     from inkplex_data.export.calls import ExportSummary
@@ -36,7 +39,9 @@ AGENT = typer.Option(None, help="Label or channel number of the agent in a corpu
 @export_app.command("moshi-finetune")
 def moshi_finetune(
     source: str = SOURCE,
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder to write into; empty or new."
+    ),
     agent: str | None = AGENT,
 ) -> None:
     """Write stereo files, word JSON and JSONL inventories as the Moshi fine-tuning code reads them.
@@ -56,7 +61,9 @@ def moshi_finetune(
 @export_app.command("hf")
 def hf(
     source: str = SOURCE,
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder to write into; empty or new."
+    ),
     form: Form = typer.Option("disk", help="disk (for load_from_disk) or parquet (features included)."),
     agent: str | None = AGENT,
 ) -> None:
@@ -76,7 +83,9 @@ def import_hf_command(
     source: str = typer.Argument(
         ..., metavar="DATASET", help="A save_to_disk folder, a folder of Parquet files, or a hub id."
     ),
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder of the corpus; empty or new."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder of the corpus; empty or new."
+    ),
     audio: str | None = typer.Option(None, help="Column of the two-channel audio, if there are several."),
     words: str = typer.Option("words", help="Column of the words."),
 ) -> None:
@@ -92,7 +101,9 @@ def import_words(
     transcripts: list[Path] = typer.Argument(
         ..., metavar="TRANSCRIPT...", help="Transcripts in any supported format."
     ),
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder for the Moshi JSON files."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the Moshi JSON files."
+    ),
     agent: str | None = typer.Option(None, help="Label or channel number of the agent."),
 ) -> None:
     """Convert transcripts to Moshi JSON files of the same names. Exits with 3 if some could not be read.
@@ -127,5 +138,5 @@ def _export(
 
 
 def _end(summary: ExportSummary) -> None:
-    typer.echo(summary.text())
+    say(summary.text())
     raise typer.Exit(summary.exit_code)

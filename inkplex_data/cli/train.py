@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
@@ -37,12 +39,15 @@ def register(app: typer.Typer) -> None:
 
 def train(
     store: str = _STORE,
-    run: Path = typer.Option(..., "-o", "--out", metavar="RUN", help="Folder of the run."),
+    run: Path = typer.Option(..., "-o", "--out", parser=output, metavar="RUN", help="Folder of the run."),
     pipeline: str = typer.Option(
         "train_stage1", "-p", "--pipeline", help="A training recipe of the package, or a YAML file."
     ),
     model: str | None = typer.Option(
-        None, "--model", metavar="WEIGHTS", help="Folder or file of released weights, or seeded:SEED."
+        None,
+        "--model",
+        metavar="WEIGHTS",
+        help="Hub id, folder or file of released weights, or seeded:SEED; the recipe's by default.",
     ),
     setting: list[str] | None = typer.Option(
         None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set data.passes=2."
@@ -95,7 +100,7 @@ def train(
             "selected": selected,
             "checkpoint": str(summary.checkpoint),
         }
-        typer.echo(json.dumps(event))
+        say(json.dumps(event))
         return
     why = (
         f"selected at update {selected}"
@@ -104,7 +109,7 @@ def train(
         if recipe.checks is None
         else "the newest; none is selected, because no check kept the agent's voice"
     )
-    typer.echo(f"{run}: {summary.update} of {summary.updates} updates\n  {summary.checkpoint} ({why})")
+    say(f"{run}: {summary.update} of {summary.updates} updates\n  {summary.checkpoint} ({why})")
 
 
 def evaluate(
@@ -112,7 +117,12 @@ def evaluate(
     store: str = _STORE,
     split: str = typer.Option("validation", help="Split to evaluate."),
     out: Path | None = typer.Option(
-        None, "-o", "--out", metavar="FOLDER", help="Folder for the tables; in the run by default."
+        None,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="FOLDER",
+        help="Folder for the tables; in the run by default.",
     ),
     call: list[str] | None = typer.Option(None, help="Evaluate only this call; may be repeated."),
     panel: bool = typer.Option(False, "--panel", help="Evaluate only the calls of the run's frozen panel."),
@@ -190,23 +200,25 @@ def evaluate(
     folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
     body = evaluation.write_evaluation(folder, found, about=about, generations=said)
     if json_output:
-        typer.echo(json.dumps(body))
+        say(json.dumps(body))
     else:
-        typer.echo(f"{trained.path} on {opened.root}, split {split}")
-        typer.echo(found.text())
+        say(f"{trained.path} on {opened.root}, split {split}")
+        say(found.text())
         for name, count in zip(memories, counts, strict=True):
             if not count:
-                typer.echo(f"no call here has {name} memory, so that is not scored")
+                say(f"no call here has {name} memory, so that is not scored")
         if said is not None:
-            typer.echo(generations_text(said))
-        typer.echo(f"tables: {folder}")
+            say(generations_text(said))
+        say(f"tables: {folder}")
     _complain_of(refused or {})
 
 
 def generate(
     run: Path = _RUN,
     store: str = _STORE,
-    out: Path = typer.Option(..., "-o", "--out", metavar="FOLDER", help="Folder for the files."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="FOLDER", help="Folder for the files."
+    ),
     call: list[str] | None = typer.Option(None, help="Id of a call; may be repeated."),
     split: str = typer.Option("validation", help="Split to generate from if no call is named."),
     limit: int | None = typer.Option(None, min=1, help="Largest number of calls of the split."),
@@ -263,16 +275,16 @@ def generate(
         trained = _open(run, opened, split=split, device=device, weights=model)
         generator = Generator(trained, opened, store_codec(opened, codec), options)
         if generator.codec.identity.untrained:
-            typer.echo("the codec is untrained: the WAV files are noise; only the text can be read", err=True)
+            say("the codec is untrained: the WAV files are noise; only the text can be read", err=True)
         names = call or scorable(opened, split, "own")[:limit]
 
         def keep(made: Generation) -> None:
             for path in generator.write(made, out, audio=audio):
-                typer.echo(path)
+                say(path)
 
         said, refused = measure_generations(generator, names, memories, keep=keep)
     if said.height:
-        typer.echo(generations_text(said), err=True)
+        say(generations_text(said), err=True)
     _complain_of(refused)
 
 
@@ -286,7 +298,7 @@ def _open(run: Path, store: Store, *, split: str, device: str, weights: str | No
 def _complain_of(refused: dict[str, str]) -> None:
     """Name the calls that could not be generated, and exit with 3 if there are any."""
     for call_id, reason in refused.items():
-        typer.echo(f"not generated: {call_id}: {reason}", err=True)
+        say(f"not generated: {call_id}: {reason}", err=True)
     if refused:
         raise typer.Exit(EXIT_PARTLY)
 

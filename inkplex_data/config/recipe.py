@@ -299,14 +299,20 @@ def _short(value: object, limit: int = 80) -> str:
 
 
 def find_recipe(name_or_path: str, names: list[str], *, what: str) -> Path:
-    """The file of a recipe: a path, or one of `names`, which come with the package. Raises ConfigError."""
+    """The file of a recipe: one of `names`, which come with the package, else a path. Raises ConfigError.
+
+    Whatever else has the name of a recipe, such as a folder beside, does not stand in its way: a path to a file of that
+    name has a slash in it.
+    """
+    if name_or_path in names:
+        return resource_folder("pipelines") / f"{name_or_path}.yaml"
     path = Path(name_or_path)
-    is_file = path.suffix in {".yaml", ".yml"} or path.exists()
-    if not is_file and name_or_path in names:
-        path = resource_folder("pipelines") / f"{name_or_path}.yaml"
     if not path.is_file():
+        is_path = path.suffix in {".yaml", ".yml"} or path.name != name_or_path
         raise ConfigError(
-            f"there is no {what}{' file' * is_file} {name_or_path!r}",
+            f"{name_or_path!r} is a folder, not a {what}"
+            if path.is_dir()
+            else f"there is no {what}{' file' * is_path} {name_or_path!r}",
             next_step=f"Give a YAML file, or one of {', '.join(names)}.",
         )
     return path

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from inkplex_data.corpus.text_lines import text_lines
 from inkplex_data.errors import CorpusError
 from inkplex_data.faults import Fault, FaultError, short
 
@@ -83,22 +84,21 @@ class Line:
 
 
 def numbered_lines(path: Path) -> Iterator[Line]:
-    """Lines that are not blank, counted from 1, read one at a time. Raises CorpusError for an endless one."""
-    with path.open("rb") as file:
-        number = 0
-        while data := file.readline(LINE_BYTES):
-            number += 1
-            complete = data.endswith(b"\n")
-            if not complete and len(data) >= LINE_BYTES:
-                raise CorpusError(
-                    f"the line is longer than {LINE_BYTES:,} bytes",
-                    where=f"{path}:{number}",
-                    next_step="Check the file: it is probably not JSONL.",
-                )
-            if number == 1:
-                data = data.removeprefix(b"\xef\xbb\xbf")
-            if data.strip():
-                yield Line(number, data.rstrip(b"\r\n"), complete)
+    """Lines that are not blank, counted from 1, read one at a time; packed and in UTF-16 as well as plain.
+
+    Raises CorpusError for an endless line and as `text_lines` does, OSError as usual.
+    """
+    for number, line in enumerate(text_lines(path, LINE_BYTES), start=1):
+        complete = line.endswith(b"\n")
+        if not complete and len(line) >= LINE_BYTES:
+            raise CorpusError(
+                f"the line is longer than {LINE_BYTES:,} bytes",
+                where=f"{path}:{number}",
+                next_step="Check the file: it is probably not JSONL.",
+            )
+        data = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if data.strip():
+            yield Line(number, data.rstrip(b"\r\n"), complete)
 
 
 def read_bounded(path: Path, limit: int = DOCUMENT_BYTES) -> bytes:

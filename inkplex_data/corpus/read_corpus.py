@@ -14,7 +14,8 @@ from inkplex_data.errors import CorpusError
 
 
 def read_corpus(path: Path, *, root: Path | None = None, allow_outside: bool = False) -> Corpus:
-    """The calls of a manifest, a Moshi inventory, or a folder (through its `manifest.jsonl`, if it has one).
+    """The calls of a manifest, a Moshi inventory, or a folder (through its `manifest.jsonl` or `manifest.jsonl.gz`, if
+    it has one). JSONL may be packed by gzip.
 
     Paths are relative to the file's folder and must lead into `root` (default: that folder), symbolic
     links followed; absolute ones too, unless `allow_outside`. A call whose line or files are at fault is
@@ -25,18 +26,19 @@ def read_corpus(path: Path, *, root: Path | None = None, allow_outside: bool = F
     path, kind = locate(path)
     folder = path if kind == "folder" else path.parent
     paths = Paths(folder, (root or folder).resolve(), allow_outside)
-    listing = read_folder(path) if kind == "folder" else read_lines(path, root=paths.root, kind=kind)
+    listing = read_folder(path, paths) if kind == "folder" else read_lines(path, root=paths.root, kind=kind)
     result = assemble(listing.drafts, paths)
     refused = [refusal.problem() for refusal in (*listing.refusals, *result.refusals)]
-    return Corpus(folder, listing.kind, tuple(result.entries), (*listing.notes, *refused))
+    return Corpus(folder, listing.kind, tuple(result.entries), (*listing.notes, *result.notes, *refused))
 
 
 def locate(path: Path) -> tuple[Path, CorpusKind | None]:
     """The file or folder to read, and its kind as far as it is known without reading. Raises CorpusError."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the links that neighbours lie beside
     if path.is_dir():
-        manifest = path / MANIFEST_NAME
-        return (manifest, "manifest") if manifest.is_file() else (path, "folder")
+        named = (path / name for name in (MANIFEST_NAME, f"{MANIFEST_NAME}.gz"))
+        manifest = next((name for name in named if name.is_file()), None)
+        return (path, "folder") if manifest is None else (manifest, "manifest")
     if path.is_file():
         return path, None
     raise CorpusError(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX, SIDECAR_SUFFIX, assemble
 from inkplex_data.corpus.fields import Model, read_model
-from inkplex_data.corpus.folder import MANIFEST_NAME
+from inkplex_data.corpus.folder import MANIFEST_NAME, read_folder
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json, read_bounded
 from inkplex_data.corpus.manifest import read_lines
 from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescription
+from inkplex_data.corpus.names import UNNAMABLE
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.recordings.recording import check_repeated
 from inkplex_data.corpus.recordings.recording_lines import parse_header, parse_request
@@ -22,7 +24,7 @@ from inkplex_data.corpus.transcripts import Content, detect, read_transcript
 from inkplex_data.corpus.word_repair import repair_words
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.faults import Fault, FaultError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import Problem, ProblemLog
 
 Kind = Literal[
     "manifest", "moshi", "alignment", "transcript", "sidecar", "recording", "splits", "store", "folder"
@@ -58,6 +60,8 @@ def detect_kind(path: Path) -> Kind:
 
 def validate_path(path: Path, kind: str | None = None) -> list[Fault]:
     """Every fault of a file, or of all files of a folder. An empty list says that there is none.
+
+    What a build would only note is among them, under a code whose severity is `info`.
 
     Raises CorpusError where there is nothing to read or its kind cannot be told, UsageError for a
     `kind` that does not exist.
@@ -147,6 +151,7 @@ def _jsonl(path: Path) -> Iterator[Fault]:
     except CorpusError as error:
         yield Fault(error.what, where=str(path))
         return
+    yield from _notes(path, lines.notes)
     refusals = [*lines.refusals, *assemble(lines.drafts, paths).refusals]
     faults = [fault for refusal in refusals for fault in refusal.faults]
     yield from (
@@ -191,7 +196,24 @@ def _transcript(path: Path) -> Iterator[Fault]:
             yield Fault(problem.code, problem.message, problem.item, str(path), code=problem.code)
 
 
+def _notes(path: Path, notes: Iterable[Problem]) -> Iterator[Fault]:
+    """What a build would note of the corpus or a call of it, without refusing anything; the code says so."""
+    yield from (
+        Fault(f"{note.code}: {note.message}", where=str(path.parent / note.item), code=note.code)
+        for note in notes
+    )
+
+
 def _folder(path: Path) -> Iterator[Fault]:
+    if not (path / MANIFEST_NAME).is_file():
+        with suppress(CorpusError):  # a folder of anything but calls may be checked as well
+            paths = Paths(path, path.resolve())
+            listing = read_folder(path, paths)
+            yield from _notes(path, listing.notes)
+            faults = [
+                fault for refusal in assemble(listing.drafts, paths).refusals for fault in refusal.faults
+            ]
+            yield from (fault.at(str(path)) for fault in faults if fault.code == UNNAMABLE)
     for parent, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):

@@ -18,10 +18,12 @@ from typing import Any, Final, Literal
 
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.corpus.entry import Corpus
+from inkplex_data.errors import UsageError
 from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
 from inkplex_data.export.file_names import FileNames
 from inkplex_data.grid import CODEBOOKS, SPLITS
 from inkplex_data.libraries import require
+from inkplex_data.printable import is_unicode
 from inkplex_data.store.reader import Store
 
 Form = Literal["disk", "parquet"]
@@ -59,6 +61,7 @@ def export_hf_corpus(
             yield _corpus_row(call, names.of(call.entry.call_id))
 
     summary.refused += corpus.refused
+    summary.notes += map(str, corpus.notes)
     _write(folder, form, rows, set(calls.values()), _corpus_features(), audio="audio")
     return summary
 
@@ -90,6 +93,12 @@ def _write(
     audio: str | None = None,
 ) -> None:
     datasets = require("datasets", extra="hf", needed_for="a Hugging Face dataset")
+    if not is_unicode(str(folder.absolute())):
+        raise UsageError(
+            "the `datasets` library writes to no path that is not UTF-8",
+            where=str(folder.absolute()),
+            next_step="Name another folder.",
+        )
     temporary = folder / _TEMPORARY
     try:
         made = {}

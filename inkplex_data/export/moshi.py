@@ -21,6 +21,7 @@ import polars as pl
 from inkplex_data.atomic import write_json, write_json_lines
 from inkplex_data.clock import samples_to_us, us_to_seconds
 from inkplex_data.corpus.entry import Corpus
+from inkplex_data.corpus.names import name_fault
 from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, TimedWord, main_speaker_faults
 from inkplex_data.errors import UsageError
@@ -58,6 +59,7 @@ def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> 
     prepared_folder(folder)
     (folder / AUDIO_FOLDER).mkdir()
     summary, inventories, names = ExportSummary(folder), _Inventories(folder), FileNames()
+    summary.notes += map(str, corpus.notes)
     wordless = agentless = recordings = resampled = 0
     for call in export_calls(corpus, agent=agent, refused=summary.refused):
         path = f"{AUDIO_FOLDER}/{names.of(call.entry.call_id)}.wav"
@@ -177,7 +179,7 @@ def _audio_path(source: str | None, name: str, taken: set[str]) -> str:
     spelled = source or ""
     path = PurePosixPath(spelled)
     inside = bool(path.suffix) and not path.is_absolute() and ".." not in path.parts
-    plain = not any(mark in spelled for mark in (" + ", "\\", ":"))
+    plain = name_fault(spelled) is None and not any(mark in spelled for mark in (" + ", "\\", ":"))
     if inside and plain and path.with_suffix("").as_posix().casefold() not in taken:
         return path.as_posix()
     return f"{AUDIO_FOLDER}/{name}.wav"

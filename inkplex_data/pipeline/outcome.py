@@ -1,4 +1,4 @@
-"""What became of a build: refused calls while it runs, and the summary at its end."""
+"""What became of a build: refused calls and notes while it runs, and the summary at its end."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from inkplex_data.errors import (
 )
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, refusal, without_root
+from inkplex_data.problems.told import told
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -28,7 +29,8 @@ FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Refusals:
-    """Problems of the calls that a build leaves out, in the order in which they were found."""
+    """Problems of the calls that a build leaves out, and what the listing noted of others or, under no call's id, of
+    the corpus as a whole; in the order in which they were found."""
 
     def __init__(self, root: Path) -> None:
         """`root` is the corpus folder; messages name files relative to it."""
@@ -63,6 +65,10 @@ class Refusals:
             if problem.severity == "error"
         ]
 
+    def notes(self, call_id: str = "") -> list[Problem]:
+        """What was noted of a call without refusing it; of the corpus as a whole by default."""
+        return [problem for problem in self._problems.get(call_id, ()) if problem.severity != "error"]
+
     def of(self, call_ids: Iterable[str]) -> list[Problem]:
         return [problem for call_id in call_ids for problem in self._problems.get(call_id, ())]
 
@@ -81,6 +87,8 @@ class Summary:
     hours: float
     repairs: dict[str, int]
     untrained: tuple[str, ...]
+    notes: tuple[Problem, ...] = ()
+    """What was noted of the corpus as a whole."""
 
     @property
     def exit_code(self) -> int:
@@ -96,6 +104,7 @@ class Summary:
             + (f"; {self.already} were already there" if self.already else "")
         ]
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
+        lines += [f"  {note}" for note in self.notes]
         if self.repairs:
             lines.append(
                 "  notes and repairs (listed by inkplex-data stats): "
@@ -103,9 +112,9 @@ class Summary:
             )
         if self.refused:
             lines.append(f"  {counted(len({problem.call_id for problem in self.refused}), 'call')} refused:")
-            lines += [
-                f"    {problem.call_id}: [{problem.code}] {problem.message}" for problem in self.refused
-            ]
+            refused = [(problem.code, str(problem)) for problem in self.refused]
+            everything = f"all are listed in {self.store / 'problems.parquet'}"
+            lines += [f"    {line}" for line in told(refused, everything=everything)]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
@@ -116,6 +125,7 @@ class Summary:
             "hours": self.hours,
             "repairs": self.repairs,
             "untrained": list(self.untrained),
+            "notes": [{"code": note.code, "item": note.item, "message": note.message} for note in self.notes],
             "refused": [
                 {"call_id": problem.call_id, "code": problem.code, "message": problem.message}
                 for problem in self.refused
@@ -149,6 +159,7 @@ def summarise(store: Path, published: Sequence[str], *, already: int, refusals: 
         hours=float(ours["duration_us"].sum()) / 3.6e9,
         repairs=dict(repairs),
         untrained=tuple(untrained),
+        notes=tuple(refusals.notes()),
     )
 
 

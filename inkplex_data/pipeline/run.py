@@ -19,6 +19,7 @@ from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import with_swapped
 from inkplex_data.errors import CorpusError
+from inkplex_data.output_path import output_path
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import noise_files
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob
@@ -62,7 +63,7 @@ def build_store(
     """
     reporter = reporter or SilentReporter()
     _check_tools(recipe)
-    refuse_foreign(store)
+    refuse_foreign(output_path(store))
     with _closing(make_executor(workers=workers, scheduler=scheduler)) as executor:
         found = read_corpus(corpus, root=root)
         if not found.entries and not found.problems:
@@ -79,6 +80,8 @@ def build_store(
             target = open_target(store, recipe)
             refusals = Refusals(root or found.root)
             refusals.extend([*_own_names(found), *taken])
+            for note in refusals.notes():
+                reporter.note(str(note))
             entries = target.unpublished(listed, add=add)
             build = Build(recipe, target.root, root or found.root, recipe_files(recipe))
             run = _Run(target, build, executor, reporter, refusals)
@@ -86,7 +89,7 @@ def build_store(
             if target.described is None:
                 # Nothing could be built; what was refused, and why, is still worth opening.
                 target.describe(recipe, {"tools": tool_versions()}, [])
-            snapshot = publish_snapshot(store, refused=refusals.errors())
+            snapshot = publish_snapshot(store, refused=[*refusals.notes(), *refusals.errors()])
             rebuild_index(store, snapshot)
         ledger.remove()
     return summarise(store, published, already=len(listed) - len(entries), refusals=refusals)

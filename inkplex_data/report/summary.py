@@ -111,7 +111,11 @@ def _problems(problems: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         problems.group_by("code", "severity")
-        .agg(calls=pl.col("call_id").n_unique(), count=pl.len(), example=pl.col("message").first())
+        .agg(
+            calls=pl.col("call_id").filter(pl.col("call_id") != "").n_unique(),
+            count=pl.len(),
+            example=pl.col("message").first(),
+        )
         .join(known, on="code", how="left", maintain_order="left")
         .sort(
             pl.col("severity").replace_strict(rank, default=3, return_dtype=pl.Int32),

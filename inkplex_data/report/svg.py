@@ -12,7 +12,8 @@ import numpy as np
 from inkplex_data.clock import FRAME_US, US_PER_S
 from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER
 from inkplex_data.plural import counted
-from inkplex_data.report.view import CallView, Side, plain
+from inkplex_data.printable import plain
+from inkplex_data.report.view import CallView, Side
 
 BAND_FRAMES: Final = 125
 FRAME_PX: Final = 8
@@ -51,7 +52,7 @@ def words_of(view: CallView) -> list[ShownWord]:
     columns = ("text", "start_us", "end_us", "speaker", "frame", "pieces", "placed")
     return [
         ShownWord(
-            text=plain(text),
+            text=plain(text) or "·",
             start_us=start_us,
             end_us=end_us,
             speaker=plain(speaker or "unknown"),

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from inkplex_data.clock import US_PER_S
 from inkplex_data.plural import counted
+from inkplex_data.printable import plain
 from inkplex_data.report.summary import StoreSummary
-from inkplex_data.report.view import plain
 
 QUIET = "bright_black"
 SPLIT_COLUMNS = ("split", "#calls", "#families", "#hours", "#with memory")

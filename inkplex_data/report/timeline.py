@@ -17,7 +17,8 @@ from rich.text import Text
 from inkplex_data.clock import FRAME_RATE_HZ, FRAME_US
 from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PREFIX
 from inkplex_data.plural import counted
-from inkplex_data.report.view import MODALITIES, CallView, Memory, Side, plain
+from inkplex_data.printable import plain
+from inkplex_data.report.view import MODALITIES, CallView, Memory, Side
 
 BARS = " ▁▂▃▄▅▆▇█"
 AGENT, CALLER, QUIET, LOST = "cyan", "yellow", "bright_black", "bold red"
@@ -157,7 +158,7 @@ def _words(view: CallView, side: Side, start: int, stop: int, step: int) -> Iter
             line.truncate(max(column - 1, 0))
         line.pad_right(column - line.cell_len)
         lost = side == "agent" and placed is not None and placed < len(pieces or ())
-        line.append(chop_cells(plain(text), max(width - column, 1))[0], LOST if lost else "default")
+        line.append(chop_cells(plain(text) or "·", max(width - column, 1))[0], LOST if lost else "default")
     for line in lines:
         if line.plain.strip():
             yield Text.assemble(_lane(""), line)

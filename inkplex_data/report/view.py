@@ -18,11 +18,6 @@ Side = Literal["agent", "caller"]
 MODALITIES = (("text", MASK_TEXT), ("agent", MASK_AGENT), ("caller", MASK_CALLER))
 
 
-def plain(text: str) -> str:
-    """`text` on one line: characters that would move a cursor or are not printable become `·`."""
-    return "".join(letter if letter.isprintable() else "·" for letter in text) or "·"
-
-
 @dataclass(frozen=True)
 class PrefixSummary:
     """The prefix before the call: `frames` in all; two silences of equal length around the role pieces."""

@@ -5,6 +5,7 @@ Bytes depend on the rows and the PyArrow version alone: no clock, no path, no th
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -71,8 +72,10 @@ class TableWriter:
         if metadata:
             arrow = arrow.with_metadata(dict(metadata))
         self._arrow = arrow
+        # Arrow takes a path with a colon for a URL, and opens no name that is not UTF-8; a file is neither.
+        self._file = path.open("wb")
         self._writer = pq.ParquetWriter(
-            path,
+            self._file,
             arrow,
             compression=compression,
             compression_level=3 if compression == "zstd" else None,
@@ -89,7 +92,10 @@ class TableWriter:
 
     def close(self) -> None:
         """Write the footer."""
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
 
     def __enter__(self) -> TableWriter:
         return self
@@ -170,7 +176,7 @@ class TableReader:
         path = self._files.path(self._key)
         try:
             # A path given as text would be looked up among Arrow's file systems first, at each read.
-            source = self._files.open(self._key) if path is None else pa.OSFile(str(path))
+            source = self._files.open(self._key) if path is None else pa.OSFile(os.fsencode(path))
             return pq.ParquetFile(source, metadata=self._metadata, page_checksum_verification=True)
         except FileNotFoundError as error:
             raise StoreCorruptError("the table is missing", where=self.where, next_step=RESTORE) from error

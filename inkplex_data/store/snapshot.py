@@ -1,4 +1,5 @@
-"""Snapshots: `snapshots/NNNNNN.json` lists the shards that belong together, and the calls refused.
+"""Snapshots: `snapshots/NNNNNN.json` lists the shards that belong together, the calls refused, and under no call's
+id what was noted of the corpus as a whole.
 
 A reader pins one, so a build that adds shards while it reads changes nothing for it.
 """
@@ -87,7 +88,8 @@ def publish_snapshot(root: str | os.PathLike[str], *, refused: Sequence[Problem]
     """List all published shards, and the problems of refused calls, in the next snapshot.
 
     Refusals of the last snapshot stay, except for calls that `refused` names again; the
-    reader leaves out those of calls published since. Where nothing changed, the newest snapshot is
+    reader leaves out those of calls published since. Notes on the corpus, which have no call id, are those of
+    `refused` alone: every build lists its corpus anew. Where nothing changed, the newest snapshot is
     returned and nothing is written. Raises StoreError if another build took the same number.
     """
     files = open_files(root)
@@ -97,7 +99,7 @@ def publish_snapshot(root: str | os.PathLike[str], *, refused: Sequence[Problem]
     numbers = snapshot_numbers(files)
     last = read_snapshot(files) if numbers else None
     shards = tuple(ShardRef.of(info) for kind in SHARD_KINDS for info in published_shards(files, kind))
-    again = {problem.call_id for problem in refused}
+    again = {"", *(problem.call_id for problem in refused)}
     kept = [problem for problem in (last.refused if last else ()) if problem.call_id not in again]
     snapshot = Snapshot(numbers[-1] + 1 if numbers else 1, shards, (*kept, *refused))
     if last and (last.shards, last.refused) == (snapshot.shards, snapshot.refused):

@@ -9,6 +9,7 @@ import pytest
 from inkplex_data.config.augment import AugmentConfig
 from inkplex_data.config.recipe import Recipe, load_recipe, recipe_names
 from inkplex_data.errors import ConfigError
+from inkplex_data.trainer.run.train_config import load_train_recipe
 
 
 def test_every_shipped_recipe_loads() -> None:
@@ -53,3 +54,20 @@ def test_the_digest_covers_what_changes_the_bytes_and_not_the_name() -> None:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="demo"):
         load_recipe("demoo")
+
+
+@pytest.mark.parametrize("name", ["demo", "train_stage1"])
+def test_a_recipe_is_found_by_its_name_whatever_lies_beside(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    load = load_recipe if name == "demo" else load_train_recipe
+    Path(name).mkdir()
+    assert load(name).name == name
+    with pytest.raises(ConfigError, match=rf"'\./{name}' is a folder, not a"):
+        load(f"./{name}")
+    Path(name).rmdir()
+    Path(name).write_text("name: own\nmodel: {weights: seeded:1}\n" if name != "demo" else "name: own\n")
+    assert (load(name).name, load(f"./{name}").name) == (name, "own")
+    with pytest.raises(ConfigError, match=f"there is no .*recipe file '{name}.yaml'"):
+        load(f"{name}.yaml")

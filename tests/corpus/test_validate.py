@@ -153,6 +153,8 @@ def test_a_folder_is_checked_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "a.sidecar.json").write_text(json.dumps(SIDECAR | {"audio": {"samples": -1}}))
     (tmp_path / "unrelated.json").write_text("[]")
     assert [(Path(fault.where).name, fault.pointer) for fault in validate_path(tmp_path)] == [
+        (tmp_path.name, ""),  # what a build would pass over is noted
         ("a.json", "/alignments/0/1"),
         ("a.sidecar.json", "/audio/samples"),
     ]
+    assert validate_path(tmp_path)[0].rule == "files-ignored: unrelated.json"

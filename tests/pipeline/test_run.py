@@ -22,6 +22,7 @@ from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.grid import MASK_ALL, MASK_CALLER
 from inkplex_data.pipeline.calls import build_call as build_call_module
+from inkplex_data.pipeline.progress import SilentReporter
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.verify import verify_store
 from tests.pipeline.conftest import RATE_HZ, plain_loop, tree, voice, write_call, write_manifest
@@ -244,9 +245,18 @@ def test_a_corpus_without_one_good_call_fails_as_a_whole(tmp_path: Path, recipe:
     folder = tmp_path / "corpus"
     folder.mkdir()
     (folder / "x.wav").write_bytes(b"RIFF")
-    summary = build_store(folder, tmp_path / "store", recipe=recipe, workers=1)
+    (folder / "notes.txt").touch()
+    noted: list[str] = []
+    reporter = SilentReporter()
+    reporter.note = noted.append  # type: ignore[method-assign]
+    summary = build_store(folder, tmp_path / "store", recipe=recipe, workers=1, reporter=reporter)
     assert summary.exit_code == 1
     assert [problem.code for problem in summary.refused] == ["audio-unreadable"]
+    # What was noted of the corpus reaches the log, the summary and the store, under no call's id.
+    assert noted == [str(note) for note in summary.notes] == ["corpus: [files-ignored] notes.txt"]
+    assert noted[0] in summary.text() and summary.as_json()["notes"][0]["item"] == "corpus"
+    stored = ink.open_store(tmp_path / "store").problems().filter(pl.col("call_id") == "").collect()
+    assert stored["message"].to_list() == ["notes.txt"]
     assert len(ink.open_store(tmp_path / "store")) == 0
 
 

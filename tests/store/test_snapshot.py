@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.problems import Problem
 from inkplex_data.store.files import open_files
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.reader import open_store
@@ -43,6 +45,22 @@ def test_a_reader_keeps_its_snapshot(root: str) -> None:
         "task three",
         "task two",
     ]
+
+
+def test_notes_on_the_corpus_are_those_of_the_newest_build(root: str) -> None:
+    make_store(root)
+
+    def noted(*problems: Problem) -> list[str]:
+        publish_snapshot(root, refused=problems)
+        rebuild_index(root)
+        table = open_store(root).problems().filter(pl.col("call_id") == "").collect()
+        return table["message"].to_list()
+
+    first, other = (Problem.of("files-ignored", "", name, item="corpus") for name in ("a.txt", "b.txt"))
+    assert noted(first) == ["a.txt"]
+    assert noted(first) == ["a.txt"] and read_snapshot(root).number == 2  # nothing changed, nothing written
+    assert noted(other) == ["b.txt"] and noted() == []
+    assert refused(root) == ["lost"]
 
 
 def test_index_and_shards_say_the_same(root: str) -> None:

@@ -23,13 +23,14 @@ from inkplex_data.corpus.traces.dialogue import Dialogue, bad_message
 from inkplex_data.corpus.traces.dialogue_requests import Encoder, InklingEncoder, Spelled
 from inkplex_data.corpus.traces.template import TemplateEncoder
 from inkplex_data.errors import CallRefused
+from inkplex_data.printable import in_unicode
 from inkplex_data.problems import Problem, ProblemLog
 
 Progress = Callable[[int, int], None]
 """Called with the dialogues done and to do."""
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def import_traces(
     provenance = {
         "importer": f"inkplex-data {__version__}",
         "format": traces.format.name,
-        "file": path.name,
+        "file": in_unicode(path.name),
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
     }
     written: list[ImportedTrace] = []

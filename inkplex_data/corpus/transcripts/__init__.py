@@ -6,7 +6,9 @@ The module sets `FORMAT = TranscriptFormat(…)`, or a tuple of them; nothing el
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from inkplex_data.corpus.transcripts.transcript import (
 )
 from inkplex_data.corpus.word_repair import TimedWord, repair_words
 from inkplex_data.errors import CorpusError
+from inkplex_data.printable import in_unicode, is_unicode
 from inkplex_data.problems import ProblemLog, refusal
 
 __all__ = [
@@ -75,7 +78,28 @@ def read_transcript(path: Path) -> Transcript:
         transcript.notes.append(
             ("words-not-utf8", f"{path.name}: {content.replaced} undecodable bytes or sequences")
         )
-    return transcript
+    return _in_unicode(transcript)
+
+
+def _in_unicode(transcript: Transcript) -> Transcript:
+    """The transcript with halves of surrogate pairs spelled in labels and method; `repair_words` replaces those of words.
+
+    Raises CallRefused for text conditions that hold one.
+    """
+    if not is_unicode(json.dumps(transcript.text_conditions, ensure_ascii=False)):
+        what = "`text_conditions` holds half a surrogate pair"
+        raise refusal("words-unreadable", what, transcript.path)
+    labels = [*transcript.speakers, *transcript.channels.values(), transcript.agent or "", transcript.method]
+    if all(map(is_unicode, labels)):
+        return transcript
+    return replace(
+        transcript,
+        words=[replace(word, speaker=in_unicode(word.speaker)) for word in transcript.words],
+        method=in_unicode(transcript.method),
+        channels={index: in_unicode(label) for index, label in transcript.channels.items()},
+        agent=None if transcript.agent is None else in_unicode(transcript.agent),
+        clock_offsets_us={in_unicode(label): value for label, value in transcript.clock_offsets_us.items()},
+    )
 
 
 def read_segments(path: Path) -> list[Segment]:

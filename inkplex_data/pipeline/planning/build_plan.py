@@ -229,8 +229,9 @@ class Planner:
         return MemoryRef(recording.recording_id, folder, recording.sha256)
 
     def _notes(self, entry: CallEntry, split: str, *, has_voice: bool) -> tuple[Problem, ...]:
-        """What the plan decided otherwise than the corpus may expect."""
+        """What the listing noted, and what the plan decided otherwise than the corpus may expect."""
         log = ProblemLog(entry.call_id)
+        log.extend(self.refusals.notes(entry.call_id))
         if entry.split not in (None, split):
             what = f"family {entry.family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
             log.add("family-frozen", what)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Final, Literal, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,9 +22,17 @@ from torch import Tensor
 
 from inkplex_data.errors import CheckpointError
 from inkplex_data.grid import CODEBOOKS
+from inkplex_data.libraries import HUB_ID, hub_snapshot
+from inkplex_data.plural import counted
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
 
 WEIGHTS_FILE = "model.safetensors"
+RELEASED: Final = "nvidia/personaplex-7b-v1"
+"""Hub id of the released model."""
+_WAYS_ON: Final = (
+    f"Accept the licence of {RELEASED} on the hub and log in, or give the folder that holds {WEIGHTS_FILE}."
+)
+_DTYPES: Final = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
 
 _SPLIT = re.compile(r"(.*\.self_attn\.)(in|out)_projs\.(\d+)\.weight$")
 _PACKED_ATTENTION = re.compile(r"depformer\.layers\.\d+\.self_attn\.(in_proj_weight|out_proj\.weight)$")
@@ -38,6 +47,27 @@ class _Entry:
 
     shape: tuple[int, ...]
     read: Callable[[], Tensor]
+    made: Literal["", "repeated", "copied", "zeros"] = ""
+    """How it comes of other tensors, if it is not in the file as it is."""
+
+
+def find_weights(spec: str) -> Path:
+    """The safetensors file that `spec` names: a file, a folder, or a hub id.
+
+    For a hub id a folder of the model's name in the current one comes first, then the local cache, then the hub.
+    Raises CheckpointError where there are no weights, ConfigError where they cannot be downloaded.
+    """
+    path = Path(spec)
+    if not path.exists() and HUB_ID.fullmatch(spec):
+        path = Path(path.name)
+        if not (path / WEIGHTS_FILE).is_file():
+            files = [WEIGHTS_FILE, "tokenizer*.model"]
+            what = "speech model"
+            path = hub_snapshot(spec, files, what=what, extra="codec", where="model", next_step=_WAYS_ON)
+    path = path / WEIGHTS_FILE if path.is_dir() else path
+    if not path.is_file():
+        raise CheckpointError("there are no model weights here", where=str(path), next_step=_WAYS_ON)
+    return path
 
 
 def load_personaplex(
@@ -46,21 +76,15 @@ def load_personaplex(
     *,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.bfloat16,
+    note: Callable[[str], None] = lambda _: None,
 ) -> PersonaPlexLM:
-    """A frozen model in `dtype` on `device` with the weights of `path`, a safetensors file or its folder.
+    """A frozen model in `dtype` on `device` with the weights of `path`: a safetensors file, its folder or a hub id.
 
+    `note` is told what was not taken as it is in the file: tensors that were expanded or cast. Nothing is ignored.
     Tensors are read one by one, so at most one is held twice. Raises CheckpointError where the file cannot be
     read, or names or shapes do not fit `config` (the released model by default); all misfits are named.
     """
-    path = Path(path)
-    if path.is_dir():
-        path = path / WEIGHTS_FILE
-    if not path.is_file():
-        raise CheckpointError(
-            "there are no model weights here",
-            where=str(path),
-            next_step="Download nvidia/personaplex-7b-v1, or give the folder that holds model.safetensors.",
-        )
+    path = find_weights(str(path))
     with torch.device("meta"):
         model = PersonaPlexLM(config)
     wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
@@ -70,6 +94,7 @@ def load_personaplex(
                 name: _Entry(tuple(file.get_slice(name).get_shape()), _reader(file, name))
                 for name in file.keys()  # noqa: SIM118 (not a dict)
             }
+            dtypes = Counter(str(file.get_slice(name).get_dtype()) for name in entries)
             entries = _fit(_join_split(entries), wanted)
             _refuse_misfits(entries, wanted, path)
             state = {name: entries[name].read().to(device=device, dtype=dtype) for name in wanted}
@@ -77,8 +102,24 @@ def load_personaplex(
         raise CheckpointError(
             f"not a readable safetensors file: {error}", where=str(path), next_step="Download it again."
         ) from error
+    for line in _told(entries.values(), dtypes, dtype):
+        note(line)
     model.load_state_dict(state, strict=True, assign=True)
     return model.freeze().eval()
+
+
+def _told(entries: Iterable[_Entry], dtypes: Counter[str], dtype: torch.dtype) -> list[str]:
+    """What the model's owner should know of a load."""
+    made = Counter(entry.made for entry in entries)
+    lines = []
+    if made.total() > made[""]:
+        lines.append(
+            f"the weights have fewer depth positions than the model: {counted(made['copied'], 'tensor')} copied from the "
+            f"position {CODEBOOKS} before, {made['repeated']} of attention repeated, {made['zeros']} of zeros"
+        )
+    wanted = str(dtype).removeprefix("torch.")
+    cast_ = [(name, count) for name, count in sorted(dtypes.items()) if _DTYPES.get(name) != dtype]
+    return lines + [f"{counted(count, 'tensor')} cast from {name} to {wanted}" for name, count in cast_]
 
 
 def _reader(file: safe_open, name: str) -> Callable[[], Tensor]:
@@ -112,17 +153,17 @@ def _fit(entries: dict[str, _Entry], wanted: Mapping[str, tuple[int, ...]]) -> d
         have = entries.get(name)
         if have is not None:
             if _PACKED_ATTENTION.match(name) and (2 * have.shape[0], *have.shape[1:]) == shape:
-                entries[name] = _Entry(shape, _concatenation([have, have]))
+                entries[name] = _Entry(shape, _concatenation([have, have]), "repeated")
             continue
         if found := _POSITION.match(name):
             head, position, tail = found.groups()
             source = f"{head}{int(position) - CODEBOOKS}{tail}"
             if int(position) >= CODEBOOKS and source in entries:
-                entries[name] = _Entry(entries[source].shape, _concatenation([entries[source]]))
+                entries[name] = _Entry(entries[source].shape, _concatenation([entries[source]]), "copied")
             elif head == "depformer_emb." and int(position) == CODEBOOKS - 1:
                 # An 8-position model never feeds its last code on, so this table has no source; a zero table
                 # gives position 8 its projection alone, as if the code before were no input.
-                entries[name] = _Entry(shape, functools.partial(torch.zeros, shape))
+                entries[name] = _Entry(shape, functools.partial(torch.zeros, shape), "zeros")
     return entries
 
 

@@ -14,7 +14,7 @@ import torch
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import MemoryReaders
-from inkplex_data.trainer.model.load_weights import WEIGHTS_FILE, load_personaplex
+from inkplex_data.trainer.model.load_weights import find_weights, load_personaplex
 from inkplex_data.trainer.model.personaplex import PersonaPlexLM
 from inkplex_data.trainer.run.train_config import ModelConfig, TrainRecipe
 
@@ -26,11 +26,12 @@ _PROBE_BYTES = 4_096
 @dataclass(frozen=True)
 class SpeechModel:
     """identity: a name that differs where the weights differ. untrained: seeded, so that only a test of the
-    machinery can come of it."""
+    machinery can come of it. notes: what was not taken from the weights as it is in their file."""
 
     lm: PersonaPlexLM
     identity: str
     untrained: bool
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,16 +105,16 @@ def open_speech_model(
     if config.seed is not None:
         lm = PersonaPlexLM.seeded(architecture, config.seed).to(device=device, dtype=dtype).freeze().eval()
         return SpeechModel(lm, f"seeded:{config.seed}", untrained=True)
-    path = Path(config.weights)
-    path = path / WEIGHTS_FILE if path.is_dir() else path
     if store.text_pieces != architecture.text_card:
         raise ConfigError(
             f"the store's tokenizer has {store.text_pieces} pieces, the model's has {architecture.text_card}",
             next_step="Build the store with the tokenizer that comes with the speech model.",
         )
+    path = find_weights(config.weights)
     _refuse_other_tokenizer(path.parent, store)
-    lm = load_personaplex(path, architecture, device=device, dtype=dtype)
-    return SpeechModel(lm, f"safetensors:{fingerprint(path)}", untrained=False)
+    notes: list[str] = []
+    lm = load_personaplex(path, architecture, device=device, dtype=dtype, note=notes.append)
+    return SpeechModel(lm, f"safetensors:{fingerprint(path)}", untrained=False, notes=tuple(notes))
 
 
 def make_readers(recipe: TrainRecipe, lm: PersonaPlexLM, *, state_width: int) -> MemoryReaders:

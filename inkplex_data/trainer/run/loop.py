@@ -313,6 +313,8 @@ class _Run:
         )
         if speech.untrained:
             say(f"the speech model is {speech.identity}, small and untrained: only the machinery is tried")
+        for note in speech.notes:
+            say(note)
         if identity.codec_untrained:
             say(
                 f"the audio codes come from the untrained codec {identity.codec_id}: voice losses mean nothing"

@@ -57,6 +57,7 @@ class TrainedModel:
             "revision_id": self.checkpoint.revision_id,
             "update": self.update,
             "untrained_model": self.speech.untrained,
+            "weights": list(self.speech.notes),
         }
 
 

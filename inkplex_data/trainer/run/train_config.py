@@ -15,6 +15,7 @@ from inkplex_data.config.recipe import Section, find_recipe, read_recipe
 from inkplex_data.errors import ConfigError
 from inkplex_data.resources import resource_folder
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
+from inkplex_data.trainer.model.load_weights import RELEASED
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig
 from inkplex_data.trainer.run.objective import PRESETS, ObjectiveWeights, objective_weights
 from inkplex_data.trainer.run.optimiser import OptimizerConfig
@@ -54,7 +55,8 @@ class ModelConfig(Section):
     """The frozen speech model."""
 
     weights: str = Field(
-        description="folder or file of released safetensors, or seeded:SEED, a small untrained model"
+        default=RELEASED,
+        description="hub id, folder or file of released safetensors, or seeded:SEED, a small untrained model; a folder of the hub id's name beside comes before the hub",
     )
     sizes: SizesConfig | None = Field(
         default=None, description="sizes of the model; null means the released ones, small ones with a seed"
