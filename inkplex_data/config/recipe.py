@@ -29,6 +29,10 @@ SHARD_BYTES = 512 * 2**20
 class AudioConfig(Section):
     """Where the two sides of a call come from."""
 
+    streams: Literal["two", "single"] = Field(
+        "two",
+        description="two: the agent's and the caller's; single: everybody in the agent's stream and in one text stream, and no caller",
+    )
     agent: Literal["left", "right", "auto"] = Field(
         "left",
         description="the agent's channel if the corpus names none; auto: a guess from greeting, order of speech and transcript",
@@ -223,6 +227,23 @@ class Recipe(Section):
     def _splits_leave_something(self) -> Recipe:
         if self.splits.validation + self.splits.test >= 1:
             raise ValueError("splits.validation and splits.test leave nothing to train on")
+        return self
+
+    @model_validator(mode="after")
+    def _a_single_stream_has_no_sides(self) -> Recipe:
+        if self.audio.streams != "single":
+            return self
+        sided = {
+            "audio.mono: refuse": self.audio.mono != "refuse",
+            "audio.swap_roles: false": self.audio.swap_roles,
+            "prefix: null": self.prefix is not None,
+            **{
+                f"augment.{name}: null": self.augment is not None and getattr(self.augment, name) is not None
+                for name in ("gain", "noise", "room", "silence", "barge_in")
+            },
+        }
+        if wrong := [setting for setting, is_set in sided.items() if is_set]:
+            raise ValueError(f"audio.streams: single has no agent and caller; it needs {', '.join(wrong)}")
         return self
 
     @model_validator(mode="after")

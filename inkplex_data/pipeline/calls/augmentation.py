@@ -22,6 +22,7 @@ from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import NO_INPUT, TAG_FIRST, TAG_LATER, TAG_PAD
 from inkplex_data.pipeline.calls.call_streams import CallStreams
+from inkplex_data.pipeline.calls.prepare import main_speaker
 from inkplex_data.speech.interleave_types import TextStream
 
 
@@ -71,7 +72,9 @@ def noise_files(folder: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def cut_words(words: Sequence[TimedWord], plan: AugmentPlan, speaker: str) -> tuple[list[TimedWord], int]:
+def cut_words(
+    words: Sequence[TimedWord], plan: AugmentPlan, speaker: str | None
+) -> tuple[list[TimedWord], int]:
     """The words that are left where the agent falls silent, and how many ended early or are gone.
 
     A word that a cut goes through keeps its onset and ends there; one that begins inside a cut is gone.
@@ -80,7 +83,7 @@ def cut_words(words: Sequence[TimedWord], plan: AugmentPlan, speaker: str) -> tu
     kept, touched = [], 0
     for word in words:
         hit = next((cut for cut in cuts if word.start_us < cut[1] and word.end_us > cut[0]), None)
-        if word.speaker != speaker or hit is None:
+        if not word.is_by(speaker) or hit is None:
             kept.append(word)
             continue
         touched += 1
@@ -93,14 +96,14 @@ def keeping_text(
     augmentation: Augmentation, words: Sequence[TimedWord], recipe: Recipe, frames: int
 ) -> Augmentation:
     """The changes without those that would leave the agent without a word to place: a call is not lost to them."""
-    plan, speaker = augmentation.plan, recipe.text.main_speaker
+    plan, speaker = augmentation.plan, main_speaker(recipe)
     delay_us = seconds_to_us(recipe.text.delay_s)
 
     def places(plan: AugmentPlan) -> bool:
         late_us = delay_us + plan.text_delay_us
         kept, _ = cut_words(words, plan, speaker)
         return any(
-            word.speaker == speaker and word.end_us > late_us and word.start_us - late_us < frames * FRAME_US
+            word.is_by(speaker) and word.end_us > late_us and word.start_us - late_us < frames * FRAME_US
             for word in kept
         )
 
@@ -112,7 +115,7 @@ def keeping_text(
 
 
 def mask_words(
-    text: TextStream, words: Sequence[TimedWord], plan: AugmentPlan, speaker: str
+    text: TextStream, words: Sequence[TimedWord], plan: AugmentPlan, speaker: str | None
 ) -> tuple[TextStream, int]:
     """The text stream with a part of the agent's words withheld, and their number.
 
@@ -128,7 +131,7 @@ def mask_words(
     withheld = 0
     for index, word in enumerate(words):
         onset = int(text.word_frames[index])
-        if not chosen[index] or word.speaker != speaker or onset < 0:
+        if not chosen[index] or not word.is_by(speaker) or onset < 0:
             continue
         after = onsets[np.searchsorted(onsets, onset, side="right") :]
         end = int(after[0]) if len(after) else len(ids)
