@@ -29,7 +29,7 @@ WINDOW_FRAMES = 125
 def loss_sums(lm: PersonaPlexLM, batch: Batch) -> LossSums:
     """Sums of the teacher-forced loss over one window, with the weights of Moshi's own training."""
     codes = batch.codes[None]
-    out = lm.forward_train(codes)
+    out = lm.forward_train(batch.inputs[None])  # without the text that the recipe hides from the model
     return voice_and_text_loss(
         out.text_logits,
         out.logits,

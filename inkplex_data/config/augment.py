@@ -106,5 +106,12 @@ class AugmentConfig(Section):
     )
     text_mask: Probability = Field(
         0.0,
-        description="share of the agent's words that are withheld: their frames get no input and no loss (Moshi: 0.3)",
+        description="share of the agent's words, or of their pieces, that are withheld from the model (Moshi: 0.3)",
+    )
+    text_mask_unit: Literal["word", "piece"] = Field(
+        "word", description="what is withheld: whole words, or single pieces (Moshi)"
+    )
+    text_mask_loss: Literal["drop", "keep"] = Field(
+        "drop",
+        description="what is withheld carries no loss, or stays a target that the model does not get as input (Moshi: keep)",
     )

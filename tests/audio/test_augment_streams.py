@@ -191,7 +191,7 @@ def test_every_section_of_the_recipe_has_its_change() -> None:
     assert drawn(AugmentConfig.model_validate(dict.fromkeys(sections)), "x").caller == ()
 
 
-OTHERS = {"seed", "splits", "barge_in", "text_delay_s", "text_mask"}
+OTHERS = {"seed", "splits", "barge_in", "text_delay_s", "text_mask", "text_mask_unit", "text_mask_loss"}
 """What `augment` says that is no change of the caller's stream."""
 
 

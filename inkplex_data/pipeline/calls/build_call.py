@@ -18,14 +18,13 @@ from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import TimedWord
-from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
+from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_HIDDEN_TEXT, MASK_TEXT, NO_INPUT
 from inkplex_data.memory.tables import VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import (
     cut_words,
     keeping_text,
-    mask_words,
     prepare,
     recorded,
     transforms,
@@ -35,6 +34,7 @@ from inkplex_data.pipeline.calls.encode import encode
 from inkplex_data.pipeline.calls.prepare import main_speaker, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.calls.turn_columns import turn_row
+from inkplex_data.pipeline.calls.withheld_text import withhold
 from inkplex_data.pipeline.recordings import ReadRecording
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stage import Job, Stage
@@ -105,11 +105,12 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
     # What could be placed, and how dense the text is, does not depend on what is withheld from it.
     placed = text
-    text, withheld = mask_words(placed, words, plan, main)
+    withheld = withhold(placed, words, plan, main)
+    text = withheld.text
     if made:
         log.add("augmented", ", ".join(transform.name for transform in made))
-    if cut or withheld:
-        log.add("augmented-words", f"{cut} words ended early or are gone, {withheld} are withheld")
+    if cut or withheld.count:
+        log.add("augmented-words", f"{cut} words ended early or are gone, {withheld.told}")
     sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts))
     encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
@@ -135,7 +136,8 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
                 sidecar,
                 has_words=recipe.words.source != "none",
                 is_mixed=prepared.audio.is_mixed,
-            ),
+            )
+            | withheld.hidden * np.uint8(MASK_HIDDEN_TEXT),
             "level": encoded.level,
         },
         words=words_table(words, pieces, text),
