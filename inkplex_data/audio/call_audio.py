@@ -187,7 +187,9 @@ class CallAudio:
             raise UsageError(f"a stream cannot have chunks of {chunk_samples} samples")
         pieces = (
             _limited(_resampled(blocks, ref.source.sample_rate_hz), samples, ref.path)
-            for blocks, ref in zip(self._channels(self._readers(CHUNK_SAMPLES)), self._refs.values(), strict=True)
+            for blocks, ref in zip(
+                self._channels(self._readers(CHUNK_SAMPLES)), self._refs.values(), strict=True
+            )
         )
         chunks = _evened(rechunk(voice, chunk_samples) for voice in pieces)
         return _mixed(chunks) if self.is_single else ((agent, caller) for agent, caller in chunks)
@@ -259,7 +261,10 @@ def _summary(found: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairSta
     samples = max(agent.samples_24k, caller.samples_24k)
     band_hz = {side: stats[side].band.band_hz() for side in SIDES}
     if audio.is_single:
-        band_hz = {"agent": max((band for band in band_hz.values() if band is not None), default=None), "caller": None}
+        band_hz = {
+            "agent": max((band for band in band_hz.values() if band is not None), default=None),
+            "caller": None,
+        }
     return AudioScan(
         samples=samples,
         # Where one of its parts has ended, the mixture may lack a voice.

@@ -70,7 +70,7 @@ class AudioConfig(Section):
     )
     bandwidth: str = Field(
         "resample",
-        description="what happens to a band-limited side: resample leaves it as it is; anything else names an installed extension model",
+        description="what widens the band of telephone speech: resample leaves it as it is; else an installed model's name, or a function from samples to samples, as MODULE:FUNCTION or FILE.py:FUNCTION",
     )
 
 
@@ -81,15 +81,23 @@ class WordsConfig(Section):
         "given",
         description="given: the transcript beside the audio; whisper: the same, or made by Whisper if there is none; none: no text stream",
     )
-    whisper: str = Field(
+    whisper: str | tuple[str, ...] = Field(
         "packaged:tiny.en",
-        description="Whisper model for `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id",
+        description="Whisper model for `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id; of a list, the first that can be had",
     )
     aligner: str = Field(
         "pocketsphinx",
         description="what aligns those words to the audio: pocketsphinx, a folder or hub id of a CTC model, or none",
     )
     language: str = Field("en", description="language of those words")
+
+    @field_validator("whisper")
+    @classmethod
+    def _names_a_model(cls, whisper: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        if not whisper or not all(whisper):
+            raise ValueError("name at least one model")
+        return whisper if isinstance(whisper, str) or len(whisper) > 1 else whisper[0]
+
     agent: str | None = Field(
         None,
         description="label or channel number of the agent in transcripts; null: what the format says (a role, or else the agent's channel)",

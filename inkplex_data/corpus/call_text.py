@@ -58,9 +58,7 @@ class CallText:
     rule: SpeakerRule
 
     @classmethod
-    def of(
-        cls, entry: CallEntry, *, agent: str | None = None, main: str | None = SPEAKER_MAIN
-    ) -> CallText:
+    def of(cls, entry: CallEntry, *, agent: str | None = None, main: str | None = SPEAKER_MAIN) -> CallText:
         """`agent` and `main` are those of `SpeakerRule`."""
         return cls(entry, speaker_rule(entry, agent=agent, main=main))
 

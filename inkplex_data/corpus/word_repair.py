@@ -106,9 +106,7 @@ def repair_words(
     return ordered
 
 
-def main_speaker_faults(
-    words: Sequence[TimedWord], main_speaker: str | None = SPEAKER_MAIN
-) -> list[str]:
+def main_speaker_faults(words: Sequence[TimedWord], main_speaker: str | None = SPEAKER_MAIN) -> list[str]:
     """Why these words would give an agent text stream of nothing but PAD; empty where they would not."""
     if any(word.is_by(main_speaker) for word in words):
         return []

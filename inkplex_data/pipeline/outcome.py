@@ -17,6 +17,7 @@ from inkplex_data.errors import (
     MissingLibraryError,
     StoreError,
 )
+from inkplex_data.pipeline.whisper_choice import WhisperChoice
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, refusal, without_root
 
@@ -81,6 +82,8 @@ class Summary:
     hours: float
     repairs: dict[str, int]
     untrained: tuple[str, ...]
+    whisper: WhisperChoice | None = None
+    """Who heard the words of calls that bring none."""
 
     @property
     def exit_code(self) -> int:
@@ -96,6 +99,8 @@ class Summary:
             + (f"; {self.already} were already there" if self.already else "")
         ]
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
+        if self.whisper is not None:
+            lines.append(f"  {self.whisper.text()}")
         if self.repairs:
             lines.append(
                 "  notes and repairs (listed by inkplex-data stats): "
@@ -116,6 +121,9 @@ class Summary:
             "hours": self.hours,
             "repairs": self.repairs,
             "untrained": list(self.untrained),
+            "whisper": None
+            if self.whisper is None
+            else {"asked": self.whisper.asked, "used": self.whisper.used},
             "refused": [
                 {"call_id": problem.call_id, "code": problem.code, "message": problem.message}
                 for problem in self.refused
@@ -124,7 +132,14 @@ class Summary:
         }
 
 
-def summarise(store: Path, published: Sequence[str], *, already: int, refusals: Refusals) -> Summary:
+def summarise(
+    store: Path,
+    published: Sequence[str],
+    *,
+    already: int,
+    refusals: Refusals,
+    whisper: WhisperChoice | None = None,
+) -> Summary:
     """Read back what was published."""
     import polars as pl
 
@@ -149,6 +164,7 @@ def summarise(store: Path, published: Sequence[str], *, already: int, refusals: 
         hours=float(ours["duration_us"].sum()) / 3.6e9,
         repairs=dict(repairs),
         untrained=tuple(untrained),
+        whisper=whisper,
     )
 
 

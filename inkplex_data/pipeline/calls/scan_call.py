@@ -94,9 +94,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     log.extend(prepared.notes)
     found = prepared.audio.scan(log)
     words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
-    is_masked = is_masked_by_check(
-        call_id, prepared.audio, words, build, log=log, audio_sha256=found.sha256
-    )
+    is_masked = is_masked_by_check(call_id, prepared.audio, words, build, log=log, audio_sha256=found.sha256)
     start_us, end_us = voice_stretch(
         words,
         speaker=recipe.text.main_speaker,

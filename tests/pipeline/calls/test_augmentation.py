@@ -260,7 +260,9 @@ def test_withheld_words_leave_the_others(drawn: list[tuple[int, int, bool]], see
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 4)), min_size=1, max_size=12), st.integers(0, 99))
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 4)), min_size=1, max_size=12), st.integers(0, 99)
+)
 def test_withheld_pieces_leave_the_words_rest(drawn: list[tuple[int, int]], seed: int) -> None:
     """Gone from the stream with their loss, or hidden from the input with the stream as it was: the same pieces."""
     words = [TimedWord("w", 80_000 * at, 80_000 * at + 50_000, "A", None, "") for at, _ in drawn]

@@ -80,9 +80,7 @@ def test_onsets_beside_another_aligner(real_data: Path):
 
 @pytest.mark.slow
 def test_a_real_call_has_no_words_in_its_silence(real_data: Path, aligner: SpeechAligner):
-    found = aligner.words(
-        open_channel(real_data / "calls" / "Auto_Repairs_40_UTC_agent.wav").samples(16_000)
-    )
+    found = aligner.words(open_channel(real_data / "calls" / "Auto_Repairs_40_UTC_agent.wav").samples(16_000))
     for word in found.words:
         assert 2 * inside_us(word.start_us, word.end_us, found.speech) >= word.end_us - word.start_us
     given = json.loads((real_data / "calls" / "Auto_Repairs_40_UTC_agent.json").read_text())["alignments"]
