@@ -1,6 +1,7 @@
 """Train a small speech model itself on a store, with or without memory: calls in, losses out, in a minute on a CPU.
 
-    inkplex-data build CALLS -o STORE -p moshi_mono        one-channel audio, no task recordings
+    inkplex-data build CALLS -o STORE -p moshi_single      any speech as one stream, no task recordings
+    inkplex-data build CALLS -o STORE -p moshi_mono        or: one-channel audio divided into two
     python examples/train_voice.py STORE --allow-untrained-codec
 
 `inkplex-data train` trains the memory on a frozen model, and needs recordings with states. This script trains the

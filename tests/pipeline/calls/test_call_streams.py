@@ -92,7 +92,7 @@ def test_an_installed_extension(streams: CallStreams, monkeypatch: pytest.Monkey
         tools.bandwidth("none")
 
 
-SOURCE = '''
+SOURCE = """
 import numpy as np
 
 def double(samples):
@@ -103,7 +103,7 @@ def cut(samples):
     return samples[1:]
 
 number = 3
-'''
+"""
 
 
 def test_any_function_from_samples_to_samples(
