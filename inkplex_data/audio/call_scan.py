@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +43,8 @@ class AudioScan:
     channels, so the same call in another lossless container, or as two mono files, has the same one.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
     side's voice the other side's channel holds, None where nothing can be told from chance.
+    Of a single stream the agent's are the samples with all voices, and none are the caller's; `correlation` and
+    `bleed` are not measured.
     """
 
     samples: int
@@ -203,25 +205,25 @@ def _slack(source: AudioSource) -> int:
     return 0 if source.is_lossless else CODEC_SLACK_SAMPLES
 
 
-def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, log: ProblemLog) -> None:
-    """Report what the two finished channels show: too short, silent, one sound twice, unequal lengths."""
-    for stats in (agent, caller):
+def report_channels(channels: Sequence[ChannelStats], pair: PairStats | None, log: ProblemLog) -> None:
+    """Report what finished channels show: too short, silent, one sound twice, unequal lengths.
+
+    `channels`: agent and caller, or the one there is. `pair`: both together; None where they go into one stream.
+    """
+    for stats in channels:
         if stats.samples_24k < FRAME_SAMPLES:
             log.add(
                 "audio-too-short",
                 f"has {stats.samples:,} samples, {1000 * stats.samples / stats.sample_rate_hz:.1f} ms; one frame is 80 ms",
                 item=stats.item,
             )
-    if agent.silent and caller.silent:
-        log.add(
-            "audio-both-silent",
-            f"peaks are {agent.peak:.2g} and {caller.peak:.2g} of full scale",
-            item=agent.item,
-        )
-    for stats in (agent, caller):
+    if all(stats.silent for stats in channels):
+        peaks = " and ".join(f"{stats.peak:.2g}" for stats in channels)
+        log.add("audio-both-silent", f"peaks are {peaks} of full scale", item=channels[0].item)
+    for stats in channels:
         if stats.silent:
             log.add("audio-silent-channel", f"never exceeds {stats.peak:.2g} of full scale", item=stats.item)
-    for stats in (agent, caller):
+    for stats in channels:
         band_hz = stats.band.band_hz()
         if band_hz is not None and is_telephony(band_hz) and not stats.silent:
             log.add(
@@ -229,14 +231,14 @@ def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, 
                 f"holds nothing above {band_hz / 1000:.2f} kHz (sampled at {stats.sample_rate_hz:,} Hz)",
                 item=stats.item,
             )
-    if not (agent.silent or caller.silent) and pair.is_dual_mono:
+    if pair is not None and not any(stats.silent for stats in channels) and pair.is_dual_mono:
         log.add(
             "audio-dual-mono",
             f"agent and caller correlate at {pair.correlation:.5f} with a level difference of "
             f"{pair.level_difference_db:.1f} dB",
-            item=agent.item,
+            item=channels[0].item,
         )
-    for side, found in pair.bleed().items():
+    for side, found in pair.bleed().items() if pair is not None else ():
         if found is not None and found.audible:
             other = "caller" if side == "agent" else "agent"
             order = "earlier" if found.delay_ms < 0 else "later"
@@ -244,11 +246,12 @@ def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, 
                 "audio-bleed",
                 f"the {side}'s voice is on the {other}'s channel, {-found.level_db:.1f} dB below its own and "
                 f"{abs(found.delay_ms):.1f} ms {order}",
-                item=(caller if side == "agent" else agent).item,
+                item=channels[side == "agent"].item,
             )
-    if agent.samples_24k != caller.samples_24k:
+    lengths_s = [stats.samples_24k / SAMPLE_RATE_HZ for stats in channels]
+    if len(set(lengths_s)) > 1:
         log.add(
             "audio-channel-lengths",
-            f"agent has {agent.samples_24k / SAMPLE_RATE_HZ:.3f} s, caller {caller.samples_24k / SAMPLE_RATE_HZ:.3f} s",
-            item=min(agent, caller, key=lambda stats: stats.samples_24k).item,
+            f"agent has {lengths_s[0]:.3f} s, caller {lengths_s[1]:.3f} s",
+            item=min(channels, key=lambda stats: stats.samples_24k).item,
         )

@@ -39,7 +39,7 @@ def build(
         None,
         "-p",
         "--pipeline",
-        help="A recipe that comes with the package (demo, moshi_stereo, stage1 …) or a YAML file.",
+        help="A recipe that comes with the package (demo, moshi_stereo, moshi_single, stage1 …) or a YAML file.",
     ),
     codec: str | None = typer.Option(
         None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
@@ -47,7 +47,9 @@ def build(
     words: str | None = typer.Option(None, help="Where the agent's words come from: given, whisper or none."),
     tokenizer: str | None = typer.Option(None, help="SentencePiece model for the text stream."),
     mono: bool = typer.Option(
-        False, "--mono", help="Divide one-channel files into two streams by diarization."
+        False,
+        "--mono",
+        help="Divide one-channel files into two streams by diarization (-p moshi_single: one stream).",
     ),
     agent: str | None = typer.Option(
         None, help="The agent's channel if the corpus names none: left, right or auto (guess)."

@@ -29,6 +29,10 @@ SHARD_BYTES = 512 * 2**20
 class AudioConfig(Section):
     """Where the two sides of a call come from."""
 
+    streams: Literal["two", "single"] = Field(
+        "two",
+        description="two: the agent's and the caller's; single: everybody in the agent's stream and in one text stream, and no caller",
+    )
     agent: Literal["left", "right", "auto"] = Field(
         "left",
         description="the agent's channel if the corpus names none; auto: a guess from greeting, order of speech and transcript",
@@ -66,7 +70,7 @@ class AudioConfig(Section):
     )
     bandwidth: str = Field(
         "resample",
-        description="what happens to a band-limited side: resample leaves it as it is; anything else names an installed extension model",
+        description="what widens the band of telephone speech: resample leaves it as it is; else an installed model's name, or a function from samples to samples, as MODULE:FUNCTION or FILE.py:FUNCTION",
     )
 
 
@@ -77,15 +81,23 @@ class WordsConfig(Section):
         "given",
         description="given: the transcript beside the audio; whisper: the same, or made by Whisper if there is none; none: no text stream",
     )
-    whisper: str = Field(
+    whisper: str | tuple[str, ...] = Field(
         "packaged:tiny.en",
-        description="Whisper model for `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id",
+        description="Whisper model for `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id; of a list, the first that can be had",
     )
     aligner: str = Field(
         "pocketsphinx",
         description="what aligns those words to the audio: pocketsphinx, a folder or hub id of a CTC model, or none",
     )
     language: str = Field("en", description="language of those words")
+
+    @field_validator("whisper")
+    @classmethod
+    def _names_a_model(cls, whisper: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        if not whisper or not all(whisper):
+            raise ValueError("name at least one model")
+        return whisper if isinstance(whisper, str) or len(whisper) > 1 else whisper[0]
+
     agent: str | None = Field(
         None,
         description="label or channel number of the agent in transcripts; null: what the format says (a role, or else the agent's channel)",
@@ -223,6 +235,23 @@ class Recipe(Section):
     def _splits_leave_something(self) -> Recipe:
         if self.splits.validation + self.splits.test >= 1:
             raise ValueError("splits.validation and splits.test leave nothing to train on")
+        return self
+
+    @model_validator(mode="after")
+    def _a_single_stream_has_no_sides(self) -> Recipe:
+        if self.audio.streams != "single":
+            return self
+        sided = {
+            "audio.mono: refuse": self.audio.mono != "refuse",
+            "audio.swap_roles: false": self.audio.swap_roles,
+            "prefix: null": self.prefix is not None,
+            **{
+                f"augment.{name}: null": self.augment is not None and getattr(self.augment, name) is not None
+                for name in ("gain", "noise", "room", "silence", "barge_in")
+            },
+        }
+        if wrong := [setting for setting, is_set in sided.items() if is_set]:
+            raise ValueError(f"audio.streams: single has no agent and caller; it needs {', '.join(wrong)}")
         return self
 
     @model_validator(mode="after")

@@ -37,7 +37,9 @@ def has_word_times(path: Path) -> bool:
     return not isinstance(found, CallRefused)
 
 
-def speaker_rule(entry: CallEntry, *, agent: str | None = None, main: str = SPEAKER_MAIN) -> SpeakerRule:
+def speaker_rule(
+    entry: CallEntry, *, agent: str | None = None, main: str | None = SPEAKER_MAIN
+) -> SpeakerRule:
     """How the agent is found in the call's transcript. `agent` and `main` are those of `SpeakerRule`.
 
     A channel's label goes with the channel. Labels are those of the call as it was before its sides were exchanged.
@@ -56,8 +58,8 @@ class CallText:
     rule: SpeakerRule
 
     @classmethod
-    def of(cls, entry: CallEntry, *, agent: str | None = None, main: str = SPEAKER_MAIN) -> CallText:
-        """`agent` is the agent's label in transcripts that do not say so; `main` the one that its words get."""
+    def of(cls, entry: CallEntry, *, agent: str | None = None, main: str | None = SPEAKER_MAIN) -> CallText:
+        """`agent` and `main` are those of `SpeakerRule`."""
         return cls(entry, speaker_rule(entry, agent=agent, main=main))
 
     def moved_to(self, entry: CallEntry) -> CallText:

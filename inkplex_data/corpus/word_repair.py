@@ -59,6 +59,10 @@ class TimedWord:
     confidence: float | None
     method: str
 
+    def is_by(self, speaker: str | None) -> bool:
+        """Whether `speaker` says it; None stands for everybody, whose words a single stream has."""
+        return speaker is None or self.speaker == speaker
+
 
 @dataclass(frozen=True)
 class _Word:
@@ -102,9 +106,9 @@ def repair_words(
     return ordered
 
 
-def main_speaker_faults(words: Sequence[TimedWord], main_speaker: str = SPEAKER_MAIN) -> list[str]:
+def main_speaker_faults(words: Sequence[TimedWord], main_speaker: str | None = SPEAKER_MAIN) -> list[str]:
     """Why these words would give an agent text stream of nothing but PAD; empty where they would not."""
-    if any(word.speaker == main_speaker for word in words):
+    if any(word.is_by(main_speaker) for word in words):
         return []
     if not words:
         return ["there are no words"]

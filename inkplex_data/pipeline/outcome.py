@@ -17,6 +17,7 @@ from inkplex_data.errors import (
     MissingLibraryError,
     StoreError,
 )
+from inkplex_data.pipeline.whisper_choice import WhisperChoice
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, refusal, without_root
 from inkplex_data.problems.told import told
@@ -89,6 +90,8 @@ class Summary:
     untrained: tuple[str, ...]
     notes: tuple[Problem, ...] = ()
     """What was noted of the corpus as a whole."""
+    whisper: WhisperChoice | None = None
+    """Who heard the words of calls that bring none."""
 
     @property
     def exit_code(self) -> int:
@@ -105,6 +108,8 @@ class Summary:
         ]
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
         lines += [f"  {note}" for note in self.notes]
+        if self.whisper is not None:
+            lines.append(f"  {self.whisper.text()}")
         if self.repairs:
             lines.append(
                 "  notes and repairs (listed by inkplex-data stats): "
@@ -126,6 +131,9 @@ class Summary:
             "repairs": self.repairs,
             "untrained": list(self.untrained),
             "notes": [{"code": note.code, "item": note.item, "message": note.message} for note in self.notes],
+            "whisper": None
+            if self.whisper is None
+            else {"asked": self.whisper.asked, "used": self.whisper.used},
             "refused": [
                 {"call_id": problem.call_id, "code": problem.code, "message": problem.message}
                 for problem in self.refused
@@ -134,7 +142,14 @@ class Summary:
         }
 
 
-def summarise(store: Path, published: Sequence[str], *, already: int, refusals: Refusals) -> Summary:
+def summarise(
+    store: Path,
+    published: Sequence[str],
+    *,
+    already: int,
+    refusals: Refusals,
+    whisper: WhisperChoice | None = None,
+) -> Summary:
     """Read back what was published."""
     import polars as pl
 
@@ -160,6 +175,7 @@ def summarise(store: Path, published: Sequence[str], *, already: int, refusals: 
         repairs=dict(repairs),
         untrained=tuple(untrained),
         notes=tuple(refusals.notes()),
+        whisper=whisper,
     )
 
 

@@ -36,6 +36,7 @@ from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, Recordin
 from inkplex_data.pipeline.shards import calls_stamp, write_call_shard, write_prefixes, write_recordings
 from inkplex_data.pipeline.stage import Build, J, Stage, Unit, run_stage
 from inkplex_data.pipeline.target import Target, open_target, refuse_foreign
+from inkplex_data.pipeline.whisper_choice import WhisperChoice, choose_whisper
 from inkplex_data.problems import Problem
 from inkplex_data.store.index import rebuild_index
 from inkplex_data.store.snapshot import publish_snapshot
@@ -83,8 +84,9 @@ def build_store(
             for note in refusals.notes():
                 reporter.note(str(note))
             entries = target.unpublished(listed, add=add)
-            build = Build(recipe, target.root, root or found.root, recipe_files(recipe))
-            run = _Run(target, build, executor, reporter, refusals)
+            used, whisper = choose_whisper(recipe, entries)
+            build = Build(used, target.root, root or found.root, recipe_files(used))
+            run = _Run(target, build, executor, reporter, refusals, recipe, whisper)
             published = run.build_calls(entries) if entries else []
             if target.described is None:
                 # Nothing could be built; what was refused, and why, is still worth opening.
@@ -92,7 +94,7 @@ def build_store(
             snapshot = publish_snapshot(store, refused=[*refusals.notes(), *refusals.errors()])
             rebuild_index(store, snapshot)
         ledger.remove()
-    return summarise(store, published, already=len(listed) - len(entries), refusals=refusals)
+    return summarise(store, published, already=len(listed) - len(entries), refusals=refusals, whisper=whisper)
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,9 @@ class _Run:
     executor: Executor
     reporter: Reporter
     refusals: Refusals
+    asked: Recipe
+    """The recipe as it was given, which the store records; `build` has one Whisper model of those that it lists."""
+    whisper: WhisperChoice | None = None
 
     def build_calls(self, entries: Sequence[CallEntry]) -> list[str]:
         """Build and publish what can be; returns the ids of the published calls."""
@@ -119,8 +124,11 @@ class _Run:
             "tokenizer": dataclasses.asdict(tokenizer.identity),
             "tools": tool_versions(),
             **_capture_model(recordings),
+            **(self.whisper.identity() if self.whisper is not None else {}),
         }
-        self.target.describe(recipe, identities, [tokenizer.piece(index) for index in range(len(tokenizer))])
+        self.target.describe(
+            self.asked, identities, [tokenizer.piece(index) for index in range(len(tokenizer))]
+        )
         planner = Planner(self.build, self.target, scans, recordings, self.refusals, codec.sha256)
         plan = planner.plan(entries)
         write_recordings(self.target, plan, recipe, self.reporter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ class Target:
             return
         differing = [
             f"{part}: the store has {_name(self.described.get(part))}, this build has {_name(wanted.get(part))}"
-            for part in ("codec", "tokenizer", "model")
+            for part in ("codec", "tokenizer", "model", "whisper")
             if self.described.get(part) is not None
             and wanted.get(part) is not None
             and self.described[part] != wanted[part]
@@ -99,9 +100,10 @@ class Target:
                 faults=differing,
                 next_step="Build into another folder, or start again with --restart.",
             )
-        if wanted.get("model") is not None and self.described.get("model") is None:
-            # The first recording came with a later snapshot.
-            self.described = self.described | {"model": wanted["model"]}
+        # The first recording, or the first call without words, came with a later snapshot.
+        late = {part: wanted[part] for part in ("model", "whisper") if wanted.get(part) is not None}
+        if not late.items() <= self.described.items():
+            self.described = self.described | late
             write_description(self.root, self.described)
 
     # Shards of this build: what they hold is noted before they are published, so that a rerun can tell
@@ -238,6 +240,9 @@ def _tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 def _same_recipe(root: Path, described: Mapping[str, Any], recipe: Recipe) -> None:
     wanted = recipe.model_dump(mode="json", exclude={"name"})
     stored = {key: value for key, value in described.get("configuration", {}).items() if key != "name"}
+    with suppress(ValidationError):
+        # A key that came after the store does what was done before it unless it is set.
+        stored = Recipe.model_validate(stored).model_dump(mode="json", exclude={"name"})
     if stored == wanted:
         return
     faults = [
@@ -262,8 +267,7 @@ def _differences(stored: Any, wanted: Any, at: str = "") -> list[tuple[str, Any,
 
 
 def _name(part: Any) -> str:
-    return (
-        f"{part.get('id') or part.get('name')} ({str(part.get('sha256'))[:12]})"
-        if isinstance(part, dict)
-        else str(part)
-    )
+    if not isinstance(part, dict):
+        return str(part)
+    digest = f" ({str(part['sha256'])[:12]})" if part.get("sha256") else ""
+    return f"{part.get('id') or part.get('name')}{digest}"

@@ -21,7 +21,7 @@ AUDIO = table(
         ),
         "audio-mono": error(
             "The file has one channel, but agent and caller need a channel each.",
-            "Give the two sides as a stereo file or as two files, or build with `--mono`, which separates the speakers.",
+            "Give the two sides as a stereo file or as two files, or build with `--mono`, which separates the speakers, or with `-p moshi_single`, which leaves them together.",
         ),
         "audio-channels": error(
             "It is not clear which channel is the agent's and which the caller's.",

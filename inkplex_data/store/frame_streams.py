@@ -82,7 +82,7 @@ STREAMS: tuple[FrameStream, ...] = (
     ),
     # Agent q0–7, caller q0–7.
     FrameStream("codes", "uint16", 2 * CODEBOOKS, in_prefix=True, columns=_SIDES, tensor=_IDS, mask_bits=_BITS),
-    # Bits of the modalities that may carry loss, `grid.MASK_*`: none over a prefix.
+    # Bits of the modalities that may carry loss, and of text that is no input, `grid.MASK_*`: none over a prefix.
     FrameStream("mask", "uint8", columns=(Column("mask"),), tensor=("mask", "uint8")),
     # RMS of agent and caller in dBFS.
     FrameStream("level", "int8", 2, fill=LEVEL_FLOOR_DB, optional=True, columns=(Column("level"),)),

@@ -92,6 +92,11 @@ class Store:
         window = self.setting("memory", "window")
         return window if isinstance(window, int) else WINDOW
 
+    @property
+    def is_single_stream(self) -> bool:
+        """Whether everybody speaks in the agent's stream and there is no caller (recipe key `audio.streams`)."""
+        return self.setting("audio", "streams") == "single"
+
     def setting(self, *keys: str) -> Any:
         """A value of the configuration that the store was built with, None where it has none."""
         value: Any = self.description.get("configuration")

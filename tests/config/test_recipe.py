@@ -19,12 +19,21 @@ def test_every_shipped_recipe_loads() -> None:
 
 
 def test_the_recipes_of_moshi_and_personaplex_say_what_their_sources_do() -> None:
-    """seeds/002, stages 3 and 4, and the caller's augmentation of stage 5."""
+    """seeds/002, stages 2 to 4, and the caller's augmentation of stage 5."""
     simulated, fisher, personaplex = map(load_recipe, ("moshi_simulated", "moshi_fisher", "personaplex"))
     assert (simulated.audio.mono, simulated.audio.main_speaker) == ("diarize", "random")
     assert (simulated.audio.inactive, simulated.text.delay_s, simulated.augment) == ("zero", 0.0, None)
     assert fisher.audio.swap_roles and fisher.words.source == "whisper" and fisher.augment is None
     assert personaplex.prefix is not None and personaplex.augment == AugmentConfig()
+    single = load_recipe("moshi_single")
+    assert single.audio.streams == "single" and single.augment is not None
+    assert (single.augment.text_delay_s, single.augment.text_mask, single.augment.text_mask_unit) == (
+        0.6,
+        0.3,
+        "piece",
+    )
+    assert fisher.words.whisper == load_recipe("moshi_stereo").words.whisper == ("medium", "packaged:tiny.en")
+    assert single.words.whisper == simulated.words.whisper == ("large-v3", "packaged:tiny.en")
 
 
 def test_all_faults_of_a_file_are_told_together(tmp_path: Path) -> None:

@@ -241,6 +241,19 @@ def test_a_finished_store_takes_new_calls_only_when_asked(
     assert verify_store(own_store) == []
 
 
+def test_a_store_older_than_a_recipe_key_is_one_with_its_default(
+    own_store: Path, corpus: Path, recipe: Recipe
+) -> None:
+    description = json.loads((own_store / "store.json").read_text())
+    assert description["configuration"]["audio"].pop("streams") == "two"
+    (own_store / "store.json").write_text(json.dumps(description))
+    assert build_store(corpus, own_store, recipe=recipe, workers=1).already == 3
+    description["configuration"]["audio"]["streams"] = "neither"
+    (own_store / "store.json").write_text(json.dumps(description))
+    with pytest.raises(ConfigError, match=r"audio\.streams: the store has 'neither'"):
+        build_store(corpus, own_store, recipe=recipe, workers=1)
+
+
 def test_a_corpus_without_one_good_call_fails_as_a_whole(tmp_path: Path, recipe: Recipe) -> None:
     folder = tmp_path / "corpus"
     folder.mkdir()

@@ -120,9 +120,10 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
         "speech-check": SpeechCheckJob(
             build=build,
             call_id="two",
-            agent=ChannelRef(open_audio(folder / "two.wav")),
+            audio=resolve_channels(folder / "two.wav"),
             audio_sha256="0",
             channel=("two.wav", 0),
+            is_single=False,
             words=(TimedWord("a", 0, 1, "SPEAKER_MAIN", 0.5, "given"),),
         ),
         "scan": scanned,
@@ -246,6 +247,7 @@ def test_files_that_a_recipe_names_are_in_the_stamps_of_the_stages_that_read_the
     model = tmp_path / "model.bin"
     model.write_bytes(b"1")
     named = {key: str(model) for key in FILE_KEYS if key not in ("augment.noise.folder", "prefix.voices")}
+    named |= {"audio.bandwidth": f"{model}:widen"}
     named |= {"augment.noise.folder": str(noise), "prefix.voices": {"v": str(model)}}  # type: ignore[dict-item]
     recipe = load_recipe(None, {**FULL, **named})
     jobs = sample_jobs(corpus, build_of(corpus, load_recipe(None, {"codec.id": "untrained:0"})))

@@ -18,23 +18,23 @@ from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import TimedWord
-from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
+from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_HIDDEN_TEXT, MASK_TEXT, NO_INPUT
 from inkplex_data.memory.tables import VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import (
     cut_words,
     keeping_text,
-    mask_words,
     prepare,
     recorded,
     transforms,
 )
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
-from inkplex_data.pipeline.calls.prepare import prepare_call
+from inkplex_data.pipeline.calls.prepare import main_speaker, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.calls.turn_columns import turn_row
+from inkplex_data.pipeline.calls.withheld_text import withhold
 from inkplex_data.pipeline.recordings import ReadRecording
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stage import Job, Stage
@@ -100,15 +100,17 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     plan = augmentation.plan if augmentation is not None else AugmentPlan()
     if augmentation is not None:
         made += transforms(augmentation)
-    words, cut = cut_words(words, plan, recipe.text.main_speaker)
+    main = main_speaker(recipe)
+    words, cut = cut_words(words, plan, main)
     text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
     # What could be placed, and how dense the text is, does not depend on what is withheld from it.
     placed = text
-    text, withheld = mask_words(placed, words, plan, recipe.text.main_speaker)
+    withheld = withhold(placed, words, plan, main)
+    text = withheld.text
     if made:
         log.add("augmented", ", ".join(transform.name for transform in made))
-    if cut or withheld:
-        log.add("augmented-words", f"{cut} words ended early or are gone, {withheld} are withheld")
+    if cut or withheld.count:
+        log.add("augmented-words", f"{cut} words ended early or are gone, {withheld.told}")
     sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts))
     encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
@@ -116,10 +118,10 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         tokens, whole = (load_field(job.memory.folder, ReadRecording, name) for name in ("tokens", "whole"))
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
         versions = build_versions(tokens, clock, window=recipe.memory.window, whole=whole)
-    agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
+    agent_words = sum(word.is_by(main) for word in words)
     row = _row(job, placed, sidecar)
     # What was divided has channels of the ledger's file, not of the corpus's.
-    row |= channel_row(entry) if entry.audio == job.entry.audio else {}
+    row |= channel_row(entry) if entry.audio == job.entry.audio and not prepared.audio.is_single else {}
     row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
     row["text_conditions"] = _json(found.conditions)
     return CallPart(
@@ -128,7 +130,14 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
             "codes": encoded.codes,
             "text": text.ids,
             "role": text.roles,
-            "mask": loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+            "mask": loss_mask(
+                text,
+                job.scan,
+                sidecar,
+                has_words=recipe.words.source != "none",
+                is_mixed=prepared.audio.is_mixed,
+            )
+            | withheld.hidden * np.uint8(MASK_HIDDEN_TEXT),
             "level": encoded.level,
         },
         words=words_table(words, pieces, text),
@@ -155,7 +164,7 @@ def text_stream(
         in_word_padding=options.in_word_padding,
         delay_us=seconds_to_us(options.delay_s) + delay_us,
         speaker_tokens=options.speaker_tokens,
-        main_speaker=options.main_speaker,
+        main_speaker=main_speaker(recipe),
     )
     for drop in text.drops:
         if drop.reason == "other-speaker":
@@ -171,11 +180,18 @@ def text_stream(
     return text, pieces
 
 
-def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_words: bool) -> np.ndarray:
-    """uint8 [F]: which modalities of each frame are present and certain. A missing one is not silence."""
+def loss_mask(
+    text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_words: bool, is_mixed: bool = False
+) -> np.ndarray:
+    """uint8 [F]: which modalities of each frame are present and certain. A missing one is not silence.
+
+    In a mixture what is uncertain about the caller's voice is uncertain about the agent's stream.
+    """
     mask = np.full(scan.frames, MASK_ALL, np.uint8)
     if sidecar is not None:
         mask &= frame_mask(sidecar, scan.frames)
+        if is_mixed:
+            mask[mask & MASK_CALLER == 0] &= np.uint8(MASK_ALL ^ MASK_AGENT)
     for bit, samples in ((MASK_AGENT, scan.agent_samples), (MASK_CALLER, scan.caller_samples)):
         if samples < scan.samples:
             # The frame in which a shorter file ends is only partly there.

@@ -13,7 +13,13 @@ from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.word_repair import TimedWord, main_speaker_faults
-from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
+from inkplex_data.pipeline.calls.prepare import (
+    PREPARE_KEYS,
+    PREPARING,
+    CallInput,
+    main_speaker,
+    prepare_call,
+)
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.stage import Job, Stage
@@ -88,9 +94,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     log.extend(prepared.notes)
     found = prepared.audio.scan(log)
     words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
-    is_masked = is_masked_by_check(
-        call_id, prepared.audio.agent, words, build, log=log, audio_sha256=found.sha256
-    )
+    is_masked = is_masked_by_check(call_id, prepared.audio, words, build, log=log, audio_sha256=found.sha256)
     start_us, end_us = voice_stretch(
         words,
         speaker=recipe.text.main_speaker,
@@ -125,7 +129,7 @@ def read_words(
     if recipe.words.source == "none":
         return [], entry.text_conditions
     words = text.words(duration_us=duration_us, log=log)
-    for fault in main_speaker_faults(words, recipe.text.main_speaker):
+    for fault in main_speaker_faults(words, main_speaker(recipe)):
         log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
     return words, text.conditions
 

@@ -11,18 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from inkplex_data.atomic import write_json, write_json_lines
-from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_files
-from inkplex_data.audio.resample import resample
+from inkplex_data.audio.call_audio import CallAudio, open_files
 from inkplex_data.corpus.call_text import CallText, has_word_times, speaker_rule
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.transcripts import SpeakerRule, read_transcript, word_suffixes
 from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE
-from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
 from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.agent.find import Rule, decide
@@ -50,18 +46,12 @@ class AlignedCall:
     method: str = ""
 
 
-def channel_samples(ref: ChannelRef) -> npt.NDArray[np.float32]:
-    """One channel as float32 [n] at 16 kHz. Raises CallRefused."""
-    return resample(ref.samples(), ref.source.sample_rate_hz, RATE_HZ)
-
-
-def voice_channels(entry: CallEntry) -> tuple[ChannelRef, ChannelRef | None]:
-    """Where agent and caller are; a one-channel file has no channel for the caller alone. Raises CallRefused."""
+def call_voices(entry: CallEntry) -> CallAudio:
+    """The call's audio; a one-channel file has no channel for the caller alone. Raises CallRefused."""
     files = open_files(entry.audio)
     if isinstance(entry.audio, Path) and files.agent.channels == 1:
-        return ChannelRef(files.agent), None
-    audio = files.channels(entry.channels)
-    return audio.agent, audio.caller
+        return files.single()
+    return files.channels(entry.channels)
 
 
 def known_text(entry: CallEntry) -> Path | None:
@@ -98,22 +88,23 @@ def align_entry(
     audio: CallAudio | None = None,
 ) -> list[TimedWord]:
     """The call's words with times, sorted: the agent's under `rule.main`, and the caller's where a text has them.
+    Where `rule.main` is None, everybody is the agent.
 
     A text that is known, `text` or the entry's own, is timed by its sound; else, and where it has no word of the
     agent, Whisper hears the agent's channel. What was repaired, left out or filtered is in `log`.
     `audio` is the call's, where it is open already.
     Raises CallRefused: words-not-found where nothing is heard, and what decoding and `align_known` raise.
     """
-    agent, caller = voice_channels(entry) if audio is None else (audio.agent, audio.caller)
-    samples = channel_samples(agent)
+    audio = call_voices(entry) if audio is None else audio
+    samples = audio.voice("agent", RATE_HZ)
     words: list[TimedWord] = []
     path = text if text is not None else known_text(entry)
     if path is not None:
-        voices = Voices(samples, channel_samples(caller) if caller is not None else None)
+        voices = Voices(samples, None if audio.is_single else audio.voice("caller", RATE_HZ))
         words = align_known(path, voices, aligner, log, rule=rule)
-        if any(word.speaker == rule.main for word in words):
+        if any(word.is_by(rule.main) for word in words):
             return words
-    found = aligner.words(samples, speaker=rule.main)
+    found = aligner.words(samples, speaker=rule.main or SPEAKER_MAIN)
     for reason, filtered in found.removed:
         log.add("word-filtered", f"{reason}: {filtered[:200]}")
     if not found.words:

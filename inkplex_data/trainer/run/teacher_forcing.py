@@ -49,7 +49,7 @@ def teacher_forced(
     memory = batch_memory(batch, model.lm.text_emb.weight)
     codes, roles, mask = batch.codes[None], batch.roles[None], batch.mask[None]
     out, strength = model(
-        codes, memory, chunks=batch.chunks if memory is not None else None, recompute=recompute
+        batch.inputs[None], memory, chunks=batch.chunks if memory is not None else None, recompute=recompute
     )
     sums = voice_and_text_loss(
         out.text_logits,
