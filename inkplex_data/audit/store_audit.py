@@ -15,8 +15,8 @@ import polars as pl
 
 from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
 from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
-from inkplex_data.audit.prefixes import PrefixAudit
 from inkplex_data.audit.sidecar_evidence import audit_sidecar, read_stored_sidecar
+from inkplex_data.audit.stored_prefixes import PrefixAudit
 from inkplex_data.audit.token_tables import audit_tokens
 from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.errors import CausalityError, InkplexError
@@ -166,7 +166,7 @@ class _Auditor:
         audit_tokens(tokens, pieces=self.store.pieces(), recording_id=recording_id)
 
     def _prefix(self, prefix_id: str) -> None:
-        self.audit.prefixes += 1
+        self.audit.stored_prefixes += 1
         _refuse(self.prefix_audit.faults(self.store.prefix_by_id(prefix_id)))
 
     def _frames(self, call: Call) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
-from inkplex_data.audit.prefixes import PrefixAudit
+from inkplex_data.audit.stored_prefixes import PrefixAudit
 from inkplex_data.grid import MASK_ALL, MASK_CALLER, NO_INPUT, PAD, TAG_FIRST, TAG_PREFIX, TEXT_CARD
 from inkplex_data.speech.interleave import Word, interleave
 from inkplex_data.speech.prefix import build_prefix, wrap_role
