@@ -17,7 +17,7 @@ from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
-from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
 from inkplex_data.memory.tables import VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
@@ -117,7 +117,7 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
         versions = build_versions(tokens, clock, window=recipe.memory.window, whole=whole)
     agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
-    row = _row(job, placed, sidecar)
+    row = _row(job, placed, sidecar, dropped=log.count(*WORD_DROPS))
     # What was divided has channels of the ledger's file, not of the corpus's.
     row |= channel_row(entry) if entry.audio == job.entry.audio else {}
     row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
@@ -205,9 +205,10 @@ def words_table(words: list[TimedWord], pieces: list[list[int]], text: TextStrea
     return pl.DataFrame(columns, schema={name: dtype for name, dtype in WORDS.items() if name != "call_ix"})
 
 
-def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, Any]:
+def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: int) -> dict[str, Any]:
+    """The call's row; `dropped` words of its transcript came to nothing before there was a text stream."""
     entry, scan = job.entry, job.scan
-    main_losses = [drop for drop in text.drops if drop.reason != "other-speaker"]
+    unplaced = [drop for drop in text.drops if drop.reason != "other-speaker"]
     start_s = (
         sidecar.targets.response_start_s if sidecar is not None and sidecar.targets is not None else None
     )
@@ -227,8 +228,8 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, A
         "voice": entry.voice,
         "role": entry.role,
         "duration_us": scan.duration_us,
-        "words_dropped": len({drop.word for drop in main_losses if text.word_placed[drop.word] == 0}),
-        "pieces_dropped": sum(drop.pieces for drop in main_losses),
+        "words_dropped": dropped + len({drop.word for drop in unplaced if text.word_placed[drop.word] == 0}),
+        "pieces_dropped": sum(drop.pieces for drop in unplaced),
         "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
         "response_start_frame": response_frame,
         "audio_sha256": scan.audio_sha256,
@@ -255,7 +256,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=6,
+    version=7,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text"),

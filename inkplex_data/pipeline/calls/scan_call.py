@@ -12,7 +12,7 @@ from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.word_repair import TimedWord, main_speaker_faults
+from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
@@ -121,13 +121,9 @@ def read_words(
 
     Raises CallRefused where the agent has no words and the recipe does not say that this is meant.
     """
-    entry = text.entry
     if recipe.words.source == "none":
-        return [], entry.text_conditions
-    words = text.words(duration_us=duration_us, log=log)
-    for fault in main_speaker_faults(words, recipe.text.main_speaker):
-        log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
-    return words, text.conditions
+        return [], text.entry.text_conditions
+    return text.agent_words(duration_us=duration_us, log=log), text.conditions
 
 
 def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
@@ -149,7 +145,7 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
 
 SCAN: Final = Stage(
     name="scan",
-    version=5,
+    version=6,
     result=ScannedCall,
     run=scan_call,
     recipe=(*PREPARE_KEYS, *SPEECH_CHECK_KEYS, "prefix.voice_max_s"),
