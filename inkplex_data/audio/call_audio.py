@@ -228,6 +228,7 @@ def _summary(stats: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairSta
         containers={"agent": audio.agent.source.container, "caller": audio.caller.source.container},
         band_hz={side: stats[side].band.band_hz() for side in SIDES},
         bleed=pair.bleed(),
+        levels_db={side: stats[side].levels.levels_db() for side in SIDES},
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.audio.augment_plan import AugmentPlan
-from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
+from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, samples_to_us, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.sidecar import frame_mask
@@ -42,6 +42,10 @@ from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.shard import CallPart, empty
+
+
+MOST_BYTE_PIECES: Final = 1 / 3
+"""A tokenizer that knows a language spells names and signs of others by bytes, not every third piece."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
             "codes": encoded.codes,
             "text": text.ids,
             "role": text.roles,
-            "mask": loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+            "mask": loss_mask(text, job.scan, sidecar, recipe, delay_us=plan.text_delay_us),
             "level": encoded.level,
         },
         words=words_table(words, pieces, text),
@@ -142,7 +146,8 @@ def text_stream(
 ) -> tuple[TextStream, list[list[int]]]:
     """The interleaved text, and each word's piece ids. `delay_us` adds to the recipe's. Losses go to `log`."""
     options = recipe.text
-    pieces = tools.tokenizer(options.tokenizer).encode_words([word.text for word in words])
+    tokenizer = tools.tokenizer(options.tokenizer)
+    pieces = tokenizer.encode_words([word.text for word in words])
     text = interleave(
         [
             Word(ids, word.start_us, word.end_us, word.speaker)
@@ -157,6 +162,13 @@ def text_stream(
         speaker_tokens=options.speaker_tokens,
         main_speaker=options.main_speaker,
     )
+    own = [ids for ids, word in zip(pieces, words, strict=True) if word.speaker == options.main_speaker]
+    spelled = tokenizer.byte_pieces(piece for ids in own for piece in ids)
+    if spelled > sum(map(len, own)) * MOST_BYTE_PIECES:
+        log.add(
+            "text-byte-pieces",
+            f"{spelled:,} of {sum(map(len, own)):,} pieces of the agent's words are single bytes, by {tokenizer.identity.name}",
+        )
     for drop in text.drops:
         if drop.reason == "other-speaker":
             continue  # the caller's words are no loss: only the agent speaks in the text stream
@@ -171,8 +183,14 @@ def text_stream(
     return text, pieces
 
 
-def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_words: bool) -> np.ndarray:
-    """uint8 [F]: which modalities of each frame are present and certain. A missing one is not silence."""
+def loss_mask(
+    text: TextStream, scan: Scan, sidecar: Sidecar | None, recipe: Recipe, *, delay_us: int = 0
+) -> np.ndarray:
+    """uint8 [F]: which modalities of each frame are present and certain. A missing one is not silence.
+
+    `delay_us`: by how much the text is ahead of the audio besides the recipe's delay. Text says what is heard, so it
+    ends with the agent's own audio.
+    """
     mask = np.full(scan.frames, MASK_ALL, np.uint8)
     if sidecar is not None:
         mask &= frame_mask(sidecar, scan.frames)
@@ -180,7 +198,11 @@ def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_word
         if samples < scan.samples:
             # The frame in which a shorter file ends is only partly there.
             mask[samples // FRAME_SAMPLES :] &= np.uint8(MASK_ALL ^ bit)
-    if not has_words:
+    if scan.agent_samples < scan.samples:
+        ahead_us = max(seconds_to_us(recipe.text.delay_s) + delay_us, 0)
+        last_us = max(samples_to_us(scan.agent_samples) - ahead_us, 0)
+        mask[last_us // FRAME_US :] &= np.uint8(MASK_ALL ^ MASK_TEXT)
+    if recipe.words.source == "none" or scan.is_text_masked:
         mask &= np.uint8(MASK_ALL ^ MASK_TEXT)
     mask[text.ids == NO_INPUT] &= np.uint8(MASK_ALL ^ MASK_TEXT)
     if scan.is_masked:

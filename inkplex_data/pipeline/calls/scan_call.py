@@ -15,6 +15,7 @@ from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
+from inkplex_data.pipeline.calls.text_check import is_text_doubtful
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.pipeline.stamp import file_sha256, stamp
@@ -54,6 +55,8 @@ class Scan:
     caller_band_hz: int | None = None
     is_masked: bool = False
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
+    is_text_masked: bool = False
+    """Whether the text alone is out of the loss, because it may be that of the other side."""
 
     def band_hz(self, side: Side) -> int | None:
         """The highest frequency that a side uses; None where it is silent."""
@@ -88,6 +91,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     log.extend(prepared.notes)
     found = prepared.audio.scan(log)
     words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
+    is_text_masked = is_text_doubtful(words, found, main_speaker=recipe.text.main_speaker, log=log)
     is_masked = is_masked_by_check(
         call_id, prepared.audio.agent, words, build, log=log, audio_sha256=found.sha256
     )
@@ -109,6 +113,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         agent_band_hz=found.band_hz["agent"],
         caller_band_hz=found.band_hz["caller"],
         is_masked=is_masked,
+        is_text_masked=is_text_masked,
     )
     problems = tuple(without_root(problem, build.corpus_root) for problem in log)
     return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
