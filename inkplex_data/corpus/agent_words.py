@@ -8,7 +8,6 @@ from typing import Final
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, RawWord, TimedWord
-from inkplex_data.errors import CallRefused
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, refusal
 
@@ -50,34 +49,25 @@ def refuse_without_agent(
     audio of `duration_us`, and `problems` what it noted.
     """
     faults = main_speaker_faults(words, main_speaker)
-    if faults:
-        raise _refusal(faults[0], words, raw, list(problems), duration_us, main_speaker, where)
-
-
-def _refusal(
-    fault: str,
-    words: Sequence[TimedWord],
-    raw: Sequence[RawWord],
-    problems: list[Problem],
-    duration_us: int,
-    main_speaker: str,
-    where: str | None,
-) -> CallRefused:
-    lost = Counter(problem.code for problem in problems if problem.code in LOST)
-    if not lost:
+    if not faults:
+        return
+    dropped = [problem for problem in problems if problem.code in LOST]
+    if not dropped:
         labels = "Name the agent's label with the recipe key `words.agent`." if words else None
-        return refusal(CODE, fault, where, next_step=labels)
+        raise refusal(CODE, faults[0], where, next_step=labels)
+    lost = Counter(problem.code for problem in dropped)
     rules = "; ".join(f"{lost[code]} {why} ({code})" for code, why in LOST.items() if lost[code])
-    first = next(problem for problem in problems if problem.code in LOST)
     read = f"{counted(len(raw), 'word')} {'was' if len(raw) == 1 else 'were'} read"
-    left = "none is left" if not words else f"{fault}, and {lost.total()} were dropped"
-    what = f"{read} and {left}: {rules}, such as {first.item}: {first.message}"
-    step = "Correct what the rules name; words need text, a speaker's label, and a start and an end in seconds."
+    left = "none is left" if not words else f"{faults[0]}, and {len(dropped)} were dropped"
+    what = f"{read} and {left}: {rules}, such as {dropped[0].item}: {dropped[0].message}"
+    step = (
+        "Correct what the rules name; words need text, a speaker's label, and a start and an end in seconds."
+    )
     own_lost = [word for word in raw if word.speaker == main_speaker]
     if lost["word-outside-audio"] and _fit_in_milliseconds(own_lost or raw, duration_us):
         what += "; taken as milliseconds, all times lie within the audio"
         step = "Are the times in milliseconds? Write them in seconds."
-    return refusal(CODE, what, where, next_step=step)
+    raise refusal(CODE, what, where, next_step=step)
 
 
 def _fit_in_milliseconds(raw: Sequence[RawWord], duration_us: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX, SIDECAR_SUFFIX, assemble
 from inkplex_data.corpus.fields import Model, read_model
 from inkplex_data.corpus.folder import MANIFEST_NAME
-from inkplex_data.corpus.jsontext import numbered_lines, parse_json, read_bounded
+from inkplex_data.corpus.jsontext import numbered_lines, parse_json
 from inkplex_data.corpus.manifest import read_lines
 from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescription
 from inkplex_data.corpus.paths import Paths
@@ -23,6 +23,7 @@ from inkplex_data.corpus.word_repair import repair_words
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.faults import Fault, FaultError
 from inkplex_data.problems import ProblemLog
+from inkplex_data.reading import read_bounded
 
 Kind = Literal[
     "manifest", "moshi", "alignment", "transcript", "sidecar", "recording", "splits", "store", "folder"

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from inkplex_data.corpus.word_repair import (
     WORD_DROPS,
     RawWord,
-    TimedWord,
     repair_words,
 )
 from inkplex_data.errors import CallRefused

@@ -43,7 +43,6 @@ from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.shard import CallPart, empty
 
-
 MOST_BYTE_PIECES: Final = 1 / 3
 """A tokenizer that knows a language spells names and signs of others by bytes, not every third piece."""
 

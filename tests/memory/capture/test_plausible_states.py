@@ -65,7 +65,9 @@ def test_one_row_for_all_and_a_file_under_two_names_are_repeats(tmp_path: Path) 
     assert "tokens 1 to 9 are" in str(refusal(tmp_path, tensor(1).expand(10, 3, 8)))
     error = refusal(tmp_path, tensor(10), tensor(10))
     assert error.where == "r.jsonl:3: 1.safetensors"
-    assert "tokens 0 to 9 are those of other tokens, bit for bit, from token 0 of 0.safetensors on" in error.what
+    assert (
+        "tokens 0 to 9 are those of other tokens, bit for bit, from token 0 of 0.safetensors on" in error.what
+    )
 
 
 def test_equal_tokens_may_have_equal_states_but_media_of_one_id_may_not(tmp_path: Path) -> None:
