@@ -61,6 +61,28 @@ class CallText:
         """`agent` is the agent's label in transcripts that do not say so; `main` the one that its words get."""
         return cls(entry, speaker_rule(entry, agent=agent, main=main))
 
+    @classmethod
+    def of_words(cls, path: Path) -> CallText:
+        """A transcript without a call around it."""
+        entry = CallEntry(
+            call_id=path.stem,
+            audio=path,
+            channels=None,
+            words=path,
+            sidecar=None,
+            recording=None,
+            recording_starts_at_us=0,
+            family="",
+            split=None,
+            role=None,
+            voice=None,
+            text_conditions=None,
+            duration_s=None,
+            source=path.name,
+            where="",
+        )
+        return cls.of(entry)
+
     def moved_to(self, entry: CallEntry) -> CallText:
         """The text of the same call under another entry; what is parsed stays where its file does."""
         return self._with(entry, speaker_rule(entry, agent=self.rule.agent, main=self.rule.main))

@@ -24,6 +24,7 @@ from inkplex_data.problems import ProblemLog, refusal
 from inkplex_data.reading import read_bounded
 
 __all__ = [
+    "NOT_JSON",
     "Content",
     "Segment",
     "SpeakerRule",
