@@ -280,6 +280,7 @@ def _summary(found: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairSta
         containers={"agent": audio.agent.source.container, "caller": audio.caller.source.container},
         band_hz=band_hz,
         bleed=pair.bleed() if pair is not None else dict.fromkeys(SIDES),
+        levels_db={side: stats[side].levels.levels_db() for side in SIDES},
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from inkplex_data.audio.activity import LevelMeter
 from inkplex_data.audio.band import BandMeter, is_telephony
 from inkplex_data.audio.bleed import Bleed, BleedMeter
 from inkplex_data.audio.files.audio_source import AudioSource
@@ -42,7 +44,8 @@ class AudioScan:
     silence but missing, the frame in which it ends included. `sha256` covers the decoded samples and rates of both
     channels, so the same call in another lossless container, or as two mono files, has the same one.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
-    side's voice the other side's channel holds, None where nothing can be told from chance.
+    side's voice the other side's channel holds, None where nothing can be told from chance. `levels_db` are dBFS of
+    steps of 10 ms, float32 [steps], as `audio.activity.LevelMeter` measures them at the native rate.
     Of a single stream the agent's are the samples with all voices, and none are the caller's; `correlation` and
     `bleed` are not measured.
     """
@@ -60,6 +63,7 @@ class AudioScan:
     containers: Mapping[Side, str]
     band_hz: Mapping[Side, int | None]
     bleed: Mapping[Side, Bleed | None]
+    levels_db: Mapping[Side, npt.NDArray[np.float32]] = field(compare=False)
 
     @property
     def sample_rate_hz(self) -> int:
@@ -81,6 +85,7 @@ class ChannelStats:
         self.low, self.high = np.inf, -np.inf
         self.square_sum = 0.0
         self.band = BandMeter(sample_rate_hz)
+        self.levels = LevelMeter(sample_rate_hz)
         self._hash = hashlib.sha256()
 
     def watch(self, blocks: Iterable[Samples], log: ProblemLog) -> Iterator[Samples]:
@@ -106,6 +111,7 @@ class ChannelStats:
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.square_sum += float(np.square(block, dtype=np.float64).sum())
         self.band.update(block)
+        self.levels.push(block)
         # + 0 turns −0, which float files can hold, into the 0 that PCM files have.
         self._hash.update(np.ascontiguousarray(block + np.float32(0), "<f4").data)
         self.samples += len(block)

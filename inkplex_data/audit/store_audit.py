@@ -166,7 +166,7 @@ class _Auditor:
         audit_tokens(tokens, pieces=self.store.pieces(), recording_id=recording_id)
 
     def _prefix(self, prefix_id: str) -> None:
-        self.audit.stored_prefixes += 1
+        self.audit.prefixes += 1
         _refuse(self.prefix_audit.faults(self.store.prefix_by_id(prefix_id)))
 
     def _frames(self, call: Call) -> None:

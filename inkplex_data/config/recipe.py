@@ -12,17 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from inkplex_data.config.augment import AugmentConfig
 from inkplex_data.config.check_speech import CheckSpeechConfig
 from inkplex_data.config.section import Section as Section  # noqa: PLC0414 - other recipes build on it
+from inkplex_data.config.yamltext import MOST_DEPTH, read_yaml
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import WINDOW
 from inkplex_data.resources import resource_folder
 
-MAX_RECIPE_BYTES = 1 << 20
 SHARD_BYTES = 512 * 2**20
 
 
@@ -347,24 +346,11 @@ def find_recipe(name_or_path: str, names: list[str], *, what: str) -> Path:
     return path
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping of a small YAML file. Raises ConfigError for anything else."""
-    if path.stat().st_size > MAX_RECIPE_BYTES:
-        raise ConfigError(f"a recipe is at most {MAX_RECIPE_BYTES} bytes", where=str(path))
-    try:
-        body = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read as YAML: {error}", where=str(path)) from error
-    if body is None:
-        return {}
-    if not isinstance(body, dict):
-        raise ConfigError(f"a recipe is a mapping of keys, not a {type(body).__name__}", where=str(path))
-    return body
-
-
 def set_dotted(body: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set `{"a": {"b": value}}` for the key `a.b`."""
+    """Set `{"a": {"b": value}}` for the key `a.b`. Raises ConfigError for a key deeper than a recipe can be."""
     *parents, last = dotted.split(".")
+    if len(parents) >= MOST_DEPTH:
+        raise ConfigError(f"there is no key of {len(parents) + 1} parts ({_short(dotted)})")
     for parent in parents:
         child = body.get(parent)
         if not isinstance(child, dict):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from inkplex_data.errors import CorpusError
+from inkplex_data.reading import open_file
 
 UNPACKED_BYTES: Final = 16 * 2**30
 """What is read of a compressed file: some fifty million calls. A few megabytes may claim any size."""
@@ -31,7 +32,7 @@ def text_lines(path: Path, limit_bytes: int) -> Iterator[bytes]:
     """
     try:
         with ExitStack() as opened:
-            file = opened.enter_context(path.open("rb"))
+            file = opened.enter_context(cast(io.BufferedReader, open_file(path)))
             packed = file.peek(len(_GZIP)).startswith(_GZIP)
             if packed:
                 file = opened.enter_context(cast(io.BufferedReader, gzip.GzipFile(fileobj=file)))

@@ -106,17 +106,6 @@ def repair_words(
     return ordered
 
 
-def main_speaker_faults(words: Sequence[TimedWord], main_speaker: str | None = SPEAKER_MAIN) -> list[str]:
-    """Why these words would give an agent text stream of nothing but PAD; empty where they would not."""
-    if any(word.is_by(main_speaker) for word in words):
-        return []
-    if not words:
-        return ["there are no words"]
-    labels = list(dict.fromkeys(word.speaker for word in words))
-    shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
-    return [f"no word has the main speaker's label {main_speaker}; labels seen: {shown}"]
-
-
 def _read(raw: RawWord, method: str, log: ProblemLog) -> _Word | None:
     if raw.fault is not None:
         log.add("word-malformed", f"{raw.fault}, got {raw.text}", item=raw.item)

@@ -20,10 +20,11 @@ import polars as pl
 
 from inkplex_data.atomic import write_json, write_json_lines
 from inkplex_data.clock import samples_to_us, us_to_seconds
+from inkplex_data.corpus.agent_words import main_speaker_faults
 from inkplex_data.corpus.entry import Corpus
 from inkplex_data.corpus.names import name_fault
 from inkplex_data.corpus.transcripts.moshi import moshi_document
-from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, TimedWord, main_speaker_faults
+from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, TimedWord
 from inkplex_data.errors import UsageError
 from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
 from inkplex_data.export.file_names import FileNames

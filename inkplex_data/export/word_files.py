@@ -7,9 +7,9 @@ from pathlib import Path
 
 from inkplex_data.atomic import write_json
 from inkplex_data.clock import INT64_MAX
+from inkplex_data.corpus.agent_words import main_speaker_faults
 from inkplex_data.corpus.transcripts import SpeakerRule, load_words
 from inkplex_data.corpus.transcripts.moshi import moshi_document
-from inkplex_data.corpus.word_repair import main_speaker_faults
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.calls import ExportSummary
 from inkplex_data.plural import counted

@@ -104,7 +104,7 @@ def _state_files(read: ReadRecording) -> list[Path]:
 
 RECORDING: Final = Stage(
     name="recordings",
-    version=3,
+    version=4,
     result=ReadRecording,
     run=read_one,
     recipe=("memory.capture", "text.tokenizer"),

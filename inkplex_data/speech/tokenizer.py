@@ -8,7 +8,7 @@ one, trained by examples/train_tokenizer.py, comes with the package.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -106,6 +106,10 @@ class TextTokenizer:
         found = [list(fresh[word] if word in fresh else self._ids_of[word]) for word in words]
         _keep(self._ids_of, fresh)
         return found
+
+    def byte_pieces(self, ids: Iterable[int]) -> int:
+        """How many of these pieces stand for a single byte, since the model has no piece for its character."""
+        return sum(self._model.is_byte(list(ids)))
 
     def pieces_with_spans(self, text: str) -> Spans:
         """Pieces of `text` and the bytes of its UTF-8 that each stands for: (ids, starts, ends).

@@ -15,6 +15,7 @@ from inkplex_data import __version__
 from inkplex_data.atomic import replacing
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
+from inkplex_data.corpus.jsontext import read_document
 from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
 from inkplex_data.corpus.recordings.vocabulary import BYTES, O200K, load_vocabulary
 from inkplex_data.corpus.traces import TraceFile, read_traces
@@ -22,9 +23,10 @@ from inkplex_data.corpus.traces.arrival_schedule import Timed, TimedRequest, Tra
 from inkplex_data.corpus.traces.dialogue import Dialogue, bad_message
 from inkplex_data.corpus.traces.dialogue_requests import Encoder, InklingEncoder, Spelled
 from inkplex_data.corpus.traces.template import TemplateEncoder
-from inkplex_data.errors import CallRefused
+from inkplex_data.errors import CallRefused, CorpusError
 from inkplex_data.printable import in_unicode
 from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.reading import read_bounded
 
 Progress = Callable[[int, int], None]
 """Called with the dialogues done and to do."""
@@ -81,7 +83,7 @@ def import_traces(
         "importer": f"inkplex-data {__version__}",
         "format": traces.format.name,
         "file": in_unicode(path.name),
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "sha256": hashlib.sha256(read_bounded(path)).hexdigest(),
     }
     written: list[ImportedTrace] = []
     refused = [ProblemLog(path.name).refuse(fault) for fault in traces.faults]
@@ -141,8 +143,8 @@ def _has_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file():
         return True
     try:
-        config = json.loads((folder / "tokenizer_config.json").read_bytes())
-    except (OSError, ValueError):
+        config = read_document(folder / "tokenizer_config.json")
+    except (OSError, CorpusError):
         return False
     return isinstance(config, dict) and bool(config.get("chat_template"))
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from inkplex_data.corpus.jsontext import read_bounded
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE, SpeakerRule, map_speakers
 from inkplex_data.corpus.transcripts.transcript import (
     NOT_JSON,
@@ -25,8 +24,10 @@ from inkplex_data.corpus.word_repair import TimedWord, repair_words
 from inkplex_data.errors import CorpusError
 from inkplex_data.printable import in_unicode, is_unicode
 from inkplex_data.problems import ProblemLog, refusal
+from inkplex_data.reading import read_bounded
 
 __all__ = [
+    "NOT_JSON",
     "Content",
     "Segment",
     "SpeakerRule",
@@ -118,10 +119,12 @@ def _opened(path: Path) -> tuple[TranscriptFormat, Content]:
         content = Content(path, read_bounded(path))
     except (OSError, CorpusError) as error:
         raise refusal("words-unreadable", str(error), path) from error
+    if content.refused is not None:
+        raise refusal("words-unreadable", str(content.refused), path)
     form = detect(content)
     if form is None:
         if content.json is NOT_JSON and path.suffix.lower() == ".json":
-            raise refusal("words-unreadable", f"is not JSON ({content.json_error})", path)
+            raise refusal("words-unreadable", str(content.json_fault), path)
         known = ", ".join(form.title for form in formats())
         raise refusal(
             "words-unknown-format",

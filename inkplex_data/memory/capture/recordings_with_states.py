@@ -82,7 +82,7 @@ def attach_states(
 
     The last number in a file's name is that of its request; requests without computed tokens need none.
     Before anything is written every header is checked: a row triple for each computed token, all of one
-    width. Every value is read and must be finite. Files that lie under `out` are named where they are;
+    width. Every value is read and must be finite, and no states may be zero or those of another token. Files that lie under `out` are named where they are;
     others are copied, float32 rounded to bfloat16. States that the recording named before are replaced.
 
     Raises UsageError where files and requests do not match, RecordingError for the recording's own faults
@@ -91,17 +91,18 @@ def attach_states(
     requests = sorted(read_recording(path, allow_outside=True), key=lambda one: one.call)
     Ownership(requests, source=path.name)
     found = _files(folder, requests)
+    named = [one for one in requests if one.call in found]
     source = ImportedStates(
         tuple(
             open_states_file(found[one.call], tokens=len(one), where=f"{path.name}:{one.line}")
-            for one in requests
-            if one.call in found
-        )
+            for one in named
+        ),
+        named,
     )
     meter = _Meter(sum(map(len, requests)), progress)
     files: dict[int, Path] = {}
-    for request, states in zip((one for one in requests if one.call in found), source.files, strict=True):
-        blocks = meter.passing(states.blocks())
+    for request, states, checked in zip(named, source.files, source.checked(), strict=True):
+        blocks = meter.passing(checked)
         if states.path.resolve().is_relative_to(out.resolve()):
             files[request.call] = out / states.path.resolve().relative_to(out.resolve())
             deque(blocks, maxlen=0)

@@ -12,7 +12,7 @@ from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.word_repair import TimedWord, main_speaker_faults
+from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.pipeline.calls.prepare import (
     PREPARE_KEYS,
     PREPARING,
@@ -21,6 +21,7 @@ from inkplex_data.pipeline.calls.prepare import (
     prepare_call,
 )
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
+from inkplex_data.pipeline.calls.text_check import is_text_doubtful
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.pipeline.stamp import file_sha256, stamp
@@ -60,6 +61,8 @@ class Scan:
     caller_band_hz: int | None = None
     is_masked: bool = False
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
+    is_text_masked: bool = False
+    """Whether the text alone is out of the loss, because it may be that of the other side."""
 
     def band_hz(self, side: Side) -> int | None:
         """The highest frequency that a side uses; None where it is silent."""
@@ -94,6 +97,8 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     log.extend(prepared.notes)
     found = prepared.audio.scan(log)
     words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
+    main = main_speaker(recipe)
+    is_text_masked = main is not None and is_text_doubtful(words, found, main_speaker=main, log=log)
     is_masked = is_masked_by_check(call_id, prepared.audio, words, build, log=log, audio_sha256=found.sha256)
     start_us, end_us = voice_stretch(
         words,
@@ -113,6 +118,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         agent_band_hz=found.band_hz["agent"],
         caller_band_hz=found.band_hz["caller"],
         is_masked=is_masked,
+        is_text_masked=is_text_masked,
     )
     problems = tuple(without_root(problem, build.corpus_root) for problem in log)
     return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
@@ -125,13 +131,9 @@ def read_words(
 
     Raises CallRefused where the agent has no words and the recipe does not say that this is meant.
     """
-    entry = text.entry
     if recipe.words.source == "none":
-        return [], entry.text_conditions
-    words = text.words(duration_us=duration_us, log=log)
-    for fault in main_speaker_faults(words, main_speaker(recipe)):
-        log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
-    return words, text.conditions
+        return [], text.entry.text_conditions
+    return text.agent_words(duration_us=duration_us, log=log), text.conditions
 
 
 def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
@@ -153,7 +155,7 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
 
 SCAN: Final = Stage(
     name="scan",
-    version=5,
+    version=6,
     result=ScannedCall,
     run=scan_call,
     recipe=(*PREPARE_KEYS, *SPEECH_CHECK_KEYS, "prefix.voice_max_s"),

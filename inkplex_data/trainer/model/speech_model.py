@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -11,6 +10,7 @@ from typing import BinaryIO
 import polars as pl
 import torch
 
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import MemoryReaders
@@ -135,7 +135,7 @@ def fingerprint(path: Path) -> str:
         with path.open("rb") as file:
             header = _header(file)
             digest = hashlib.sha256(f"{path.stat().st_size}\0".encode() + header)
-            names = json.loads(header)
+            names = parse_json(header)
             for name in sorted(set(names) - {"__metadata__"}):
                 first, stop = names[name]["data_offsets"]
                 file.seek(8 + len(header) + first)

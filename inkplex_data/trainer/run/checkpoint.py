@@ -24,7 +24,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError
+from inkplex_data.faults import FaultError
+from inkplex_data.reading import read_bounded
 from inkplex_data.store.files import LocalFiles
 
 SCHEMA = "inkplex/checkpoint@1"
@@ -174,7 +177,10 @@ def _machine_meta(metadata: Mapping[str, str] | None, path: Path) -> dict[str, A
             where=str(path),
             next_step="Use the checkpoint before this one.",
         )
-    meta = json.loads(text) if text else None
+    try:
+        meta = parse_json(text, words=True) if text else None
+    except FaultError as error:
+        raise CheckpointError(f"the checkpoint's header {error}", where=str(path)) from error
     fields = {"checkpoint_id": str, "revision_id": str, "compatibility": dict, "cursor": dict}
     fields |= {"progress": dict, "crc32c": dict}
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
@@ -197,16 +203,14 @@ def read_profile(path: Path, otherwise: dict[str, Any], *, set_aside: bool = Fal
     """
     sidecar = meta_path(path)
     try:
-        if sidecar.stat().st_size > MAX_META_BYTES:
-            raise ValueError(f"larger than {MAX_META_BYTES} bytes")
-        document = json.loads(sidecar.read_bytes())
+        document = parse_json(read_bounded(sidecar, MAX_META_BYTES))
         profile = document["profile"]
         if not isinstance(profile, dict):
             raise ValueError("profile is not an object")
         return profile
     except FileNotFoundError:
         return otherwise
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         log.warning("%s has no readable profile: %s", sidecar, error)
         aside = sidecar.with_name(f"{sidecar.name}.unreadable")
         if set_aside and not aside.exists():

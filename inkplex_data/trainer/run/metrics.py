@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from inkplex_data.atomic import replacing
+from inkplex_data.corpus.jsontext import numbered_lines, parse_json
 from inkplex_data.errors import CheckpointError
 from inkplex_data.libraries import require
 
@@ -31,20 +32,19 @@ class JsonLines:
         """All whole lines; a line that a kill cut short is left out. Raises CheckpointError for other bytes."""
         if not self.path.is_file():
             return
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    row = json.loads(line)
-                    row["update"] + 0
-                except (ValueError, KeyError, TypeError) as error:
-                    raise CheckpointError(
-                        f"not a line of a run's metrics: {error}",
-                        where=f"{self.path}:{number}",
-                        next_step="Remove the line or the file; a run continues without it.",
-                    ) from error
-                yield row
+        for line in numbered_lines(self.path):
+            if not line.complete:
+                return
+            try:
+                row = parse_json(line.data)
+                row["update"] + 0
+            except (ValueError, KeyError, TypeError) as error:
+                raise CheckpointError(
+                    f"not a line of a run's metrics: {error}",
+                    where=f"{self.path}:{line.number}",
+                    next_step="Remove the line or the file; a run continues without it.",
+                ) from error
+            yield row
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row; values that are not finite become null, as JSON has no name for them."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError
+from inkplex_data.reading import read_bounded
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import (
@@ -112,9 +113,7 @@ def load_trained(
 
 def _selected(path: Path) -> int | None:
     try:
-        if path.stat().st_size > _MAX_SELECTED_BYTES:
-            return None
-        update = json.loads(path.read_bytes())["update"]
+        update = parse_json(read_bounded(path, _MAX_SELECTED_BYTES))["update"]
         return update if isinstance(update, int) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
