@@ -95,5 +95,5 @@ def _check_scalar(value: str, place: str, *, is_plain: bool) -> None:
         raise ValueError(f"has half a surrogate pair {place}") from None
 
 
-def _place(mark: yaml.Mark | None) -> str:
+def _place(mark: Any) -> str:
     return f"at line {mark.line + 1}, column {mark.column + 1}"
