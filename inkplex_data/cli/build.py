@@ -60,6 +60,11 @@ def build(
     add: bool = typer.Option(
         False, "--add", help="Add calls that are not yet in the store, as a new snapshot."
     ),
+    update: bool = typer.Option(
+        False,
+        "--update",
+        help="Follow the corpus in a new snapshot: add new calls, build changed ones anew, leave out those gone.",
+    ),
     restart: bool = typer.Option(False, "--restart", help="Discard what the store holds and start again."),
     root: Path | None = typer.Option(
         None, help="Folder that the corpus's paths must stay inside; its own folder by default."
@@ -70,7 +75,8 @@ def build(
     """Encode a corpus into a store. After an interruption, run it again and it continues where it stopped.
 
     A call that cannot be built never stops the others: it is listed with a code and a sentence, and the
-    exit code is 3. An existing store keeps its recipe unless another is named.
+    exit code is 3. An existing store keeps its recipe unless another is named. Calls that changed or went since they
+    were published are named; --update follows them.
     """
     from inkplex_data.config.recipe import load_recipe
     from inkplex_data.pipeline.target import stored_recipe
@@ -101,6 +107,7 @@ def build(
         workers=workers,
         scheduler=scheduler,
         add=add,
+        update=update,
         restart=restart,
         root=root,
     )

@@ -17,7 +17,7 @@ from inkplex_data.errors import (
     MissingLibraryError,
     StoreError,
 )
-from inkplex_data.plural import counted
+from inkplex_data.plural import counted, shown
 from inkplex_data.problems import Problem, refusal, without_root
 
 EXIT_OK = 0
@@ -72,7 +72,10 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Summary:
-    """The end of a build. `calls` are those published now; `already` were in the store before."""
+    """The end of a build. `calls` are those published now; `already` were in the store before and stay.
+
+    `gone`: published calls that the corpus no longer has; they left the newest snapshot if `is_updated`.
+    """
 
     store: Path
     calls: tuple[str, ...]
@@ -81,6 +84,8 @@ class Summary:
     hours: float
     repairs: dict[str, int]
     untrained: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+    is_updated: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -95,6 +100,9 @@ class Summary:
             f"{self.store}: {counted(len(self.calls), 'call')} published, {self.hours:.3f} hours of audio"
             + (f"; {self.already} were already there" if self.already else "")
         ]
+        if self.gone:
+            what = "left, because the corpus has them no more" if self.is_updated else "stay, though the corpus has them no more"
+            lines.append(f"  {counted(len(self.gone), 'call')} {what}: {shown(self.gone)}")
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
         if self.repairs:
             lines.append(
@@ -113,6 +121,7 @@ class Summary:
             "store": str(self.store),
             "published": len(self.calls),
             "already": self.already,
+            "gone": list(self.gone),
             "hours": self.hours,
             "repairs": self.repairs,
             "untrained": list(self.untrained),
@@ -124,8 +133,10 @@ class Summary:
         }
 
 
-def summarise(store: Path, published: Sequence[str], *, already: int, refusals: Refusals) -> Summary:
-    """Read back what was published."""
+def summarise(
+    store: Path, published: Sequence[str], *, gone: Iterable[str], is_updated: bool, refusals: Refusals
+) -> Summary:
+    """Read back what was published. `gone` and `is_updated`: as `Summary` has them."""
     import polars as pl
 
     from inkplex_data.store.reader import open_store
@@ -144,7 +155,9 @@ def summarise(store: Path, published: Sequence[str], *, already: int, refusals: 
     return Summary(
         store=store,
         calls=tuple(sorted(published)),
-        already=already,
+        already=calls.height - ours.height - (0 if is_updated else len(tuple(gone))),
+        gone=tuple(gone),
+        is_updated=is_updated,
         refused=tuple(refusals.errors()),
         hours=float(ours["duration_us"].sum()) / 3.6e9,
         repairs=dict(repairs),

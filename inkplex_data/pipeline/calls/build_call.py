@@ -63,7 +63,6 @@ class CallJob(Job):
     family: str
     split: str
     prefix_id: str | None
-    wrong_memory_of: str | None
     memory: MemoryRef | None
     notes: tuple[Problem, ...] = ()
     """What the plan has to tell about the call."""
@@ -83,7 +82,10 @@ class CallJob(Job):
 
 
 def build_call(job: CallJob, folder: Path) -> CallPart:
-    """All of one call: text stream, loss mask, codes and versions. Raises CallRefused."""
+    """All of one call but its wrong memory: text stream, loss mask, codes and versions. Raises CallRefused.
+
+    Whose memory is its wrong one is settled when it is known which calls stand (`shards.py`).
+    """
     recipe, frames = job.recipe, job.scan.frames
     found = SCAN.do(dataclasses.replace(job.scanned, build=job.build))
     prepared = prepare_call(job.scanned.given, job.build)
@@ -221,7 +223,6 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, A
         "recording_id": job.memory.recording_id if job.memory else None,
         "recording_starts_at_us": entry.recording_starts_at_us if job.memory else None,
         "prefix_id": job.prefix_id,
-        "wrong_memory_of": job.wrong_memory_of,
         "split": job.split,
         "family": job.family,
         "voice": entry.voice,
@@ -238,6 +239,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, A
         if sidecar
         else None,
         "input_sha256": scan.input_sha256,
+        "inputs": scan.inputs,
     }
 
 
@@ -255,7 +257,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=6,
+    version=7,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text"),
