@@ -98,7 +98,10 @@ def build_store(
             if target.described is None:
                 # Nothing could be built; what was refused, and why, is still worth opening.
                 target.describe(recipe, {"tools": tool_versions()}, [])
-            snapshot = publish_snapshot(store, refused=refusals.errors(), retired=retired)
+            # A call that is stored, and stays, is not refused for what has become of its files.
+            stays = frozenset() if update else changes.gone.keys()
+            refused = [problem for problem in refusals.errors() if problem.call_id not in stays]
+            snapshot = publish_snapshot(store, refused=refused, retired=retired)
             rebuild_index(store, snapshot)
             ledger.remove()
     return summarise(

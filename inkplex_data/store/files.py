@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol
 
 from inkplex_data.errors import StoreCorruptError, StoreError
 
-RESTORE = "Restore the file from a copy, or delete its shard folder and run the build again."
+RESTORE = "Restore the file from a copy, or delete its shard folder and run the same build again, which makes it anew."
 """What to do about a damaged or missing file of a shard."""
 
 

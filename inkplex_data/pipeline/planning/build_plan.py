@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from typing import Final
 
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families
@@ -32,12 +33,15 @@ from inkplex_data.pipeline.stamp import file_sha256
 from inkplex_data.pipeline.target import Target
 from inkplex_data.problems import Problem, ProblemLog
 
+PLAN_NOTES: Final = ("family-frozen", "prefix-no-voice")
+"""Codes of what the plan has to say of a call (`notes`)."""
+
 
 @dataclass(frozen=True)
 class BuildPlan:
     """Everything that a build will write. `jobs` in plan order; `recordings` are those not in the store yet.
 
-    `prefix_of`: per call to build or to give another prefix, its prefix.
+    `prefix_of`: per call to build or to give another prefix, its prefix. `renoted`: what there is to say of the latter.
     """
 
     jobs: tuple[CallJob, ...]
@@ -46,6 +50,7 @@ class BuildPlan:
     prefixes: tuple[PrefixJob, ...]
     prefix_of: Mapping[str, str]
     partners: Partners
+    renoted: Mapping[str, tuple[Problem, ...]]
 
     def sized(self, job: CallJob) -> Sized:
         """The call with its size, for cutting shards."""
@@ -110,6 +115,12 @@ class Planner:
             prefixes=tuple(prefixes),
             prefix_of=prefix_of,
             partners=self._partners(able, splits),
+            renoted={
+                entry.call_id: notes(
+                    self.build, entry, self.target.frozen_splits[entry.family], has_voice=entry.call_id in chosen
+                )
+                for entry in self.revoiced
+            },
         )
 
     def _recording(self, entry: CallEntry) -> FoundRecording | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
+from inkplex_data.pipeline.planning.build_plan import PLAN_NOTES
 from inkplex_data.pipeline.planning.prefix_voices import VoiceCandidate
 from inkplex_data.pipeline.shards import CallMember, PrefixMember, RecordingMember
 from inkplex_data.pipeline.stamp import stamp
@@ -41,10 +42,13 @@ class Copies:
     def close(self) -> None:
         self._store.close()
 
-    def call(self, row: Row, *, prefix_id: str | None, partner: str | None) -> CallMember:
-        """A stored call, with its prefix and its partner as they are now."""
-        mark = stamp("copy", self._sha256["calls", row["shard"]], row["call_id"], prefix_id)
-        return CallMember(row["call_id"], mark, partner, lambda: self._part({**row, "prefix_id": prefix_id}))
+    def call(
+        self, row: Row, *, prefix_id: str | None, partner: str | None, notes: Sequence[Problem] | None
+    ) -> CallMember:
+        """A stored call, with its prefix and its partner as they are now; `notes` take the place of the plan's own."""
+        mark = stamp("copy", self._sha256["calls", row["shard"]], row["call_id"], prefix_id, notes)
+        now = {**row, "prefix_id": prefix_id}
+        return CallMember(row["call_id"], mark, partner, lambda: self._part(now, notes))
 
     def recording(self, row: Row) -> RecordingMember:
         """A stored recording."""
@@ -75,14 +79,17 @@ class Copies:
             found.append(VoiceCandidate(*own, start_us, end_us))
         return found
 
-    def _part(self, row: Row) -> CallPart:
-        problems = self._store.table("calls", row["shard"], "problems").read()
+    def _part(self, row: Row, notes: Sequence[Problem] | None) -> CallPart:
+        table = self._store.table("calls", row["shard"], "problems").read().filter(call_id=row["call_id"])
+        problems = [Problem(**one) for one in table.iter_rows(named=True)]
+        if notes is not None:
+            problems = [*(problem for problem in problems if problem.code not in PLAN_NOTES), *notes]
         return CallPart(
             dict(row),
             self._streams("calls", row),
             self._rows(row, "words", "word_offset").select(list(WORDS)),
             self._rows(row, "versions", "version_offset"),
-            [Problem(**one) for one in problems.filter(call_id=row["call_id"]).iter_rows(named=True)],
+            problems,
         )
 
     def _rows(self, row: Row, table: str, offset: str) -> pl.DataFrame:

@@ -93,7 +93,7 @@ class _Update:
             voices=self.copies.voices(speakers, run.build.recipe),
             revoiced=[self.listed[call_id] for call_id in revoiced],
         )
-        plan = planner.plan(entries)
+        plan = planner.plan(entries, self.listed)
         retired = self._write_recordings(kept, plan)
         retired |= self._write_prefixes(kept, plan)
         for job in run.encode([job for job in plan.jobs if job.key not in run.refusals]):
@@ -156,7 +156,8 @@ class _Update:
         for row in kept.calls.iter_rows(named=True):
             call_id = row["call_id"]
             now[call_id] = (plan.prefix_of.get(call_id, row["prefix_id"]), plan.partners.of(call_id))
-            if now[call_id] != (row["prefix_id"], row["wrong_memory_of"]) or call_id in refusals:
+            same = now[call_id] == (row["prefix_id"], row["wrong_memory_of"])
+            if not same or call_id in refusals or call_id in plan.renoted:
                 retired.add(row["shard"])
         tokens = dict(target.recordings.select("recording_id", "tokens").iter_rows())
         members: dict[str, CallMember] = {}
@@ -166,7 +167,9 @@ class _Update:
             if call_id in refusals:
                 continue
             prefix_id, partner = now[call_id]
-            members[call_id] = self.copies.call(row, prefix_id=prefix_id, partner=partner)
+            members[call_id] = self.copies.call(
+                row, prefix_id=prefix_id, partner=partner, notes=plan.renoted.get(call_id)
+            )
             order.append((row["call_ix"], Sized(call_id, _stored_bytes(row, tokens))))
         for job in plan.jobs:
             if job.key not in refusals:
