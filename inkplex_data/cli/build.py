@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from inkplex_data.cli.interrupts import going_on
 from inkplex_data.cli.key_value import key_values
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ def build(
     ),
     scheduler: str | None = typer.Option(
         None, metavar="ADDRESS", help="Address of a Dask scheduler, e.g. tcp://host:8786."
+    ),
+    wait: float | None = typer.Option(
+        None,
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        help="With --scheduler: how long to wait while it has no worker; 300 by default.",
     ),
     add: bool = typer.Option(
         False, "--add", help="Add calls that are not yet in the store, as a new snapshot."
@@ -106,6 +114,7 @@ def build(
         recipe=recipe,
         workers=workers,
         scheduler=scheduler,
+        wait_s=wait,
         add=add,
         update=update,
         restart=restart,
@@ -169,10 +178,12 @@ def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Sum
     from inkplex_data.pipeline.run import build_store
 
     reporter = reporter_for(json_events=json_events)
-    try:
-        summary = build_store(corpus, out, reporter=reporter, **options)
-    finally:
-        reporter.finish()
+    restart = " without --restart" if options.get("restart") else ""
+    with going_on(f"Run the same command again{restart}; it goes on from here."):
+        try:
+            summary = build_store(corpus, out, reporter=reporter, **options)
+        finally:
+            reporter.finish()
     event = {"event": "summary", **summary.as_json()}
     typer.echo(json.dumps(event) if json_events else summary.text())
     return summary

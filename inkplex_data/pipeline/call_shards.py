@@ -56,4 +56,3 @@ class CallShards:
             return
         write_call_shard(self._target, shard, [CallMember.of(job, partners[job.key]) for job in built])
         self.published += [job.key for job in built]
-

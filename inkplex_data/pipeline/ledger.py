@@ -19,6 +19,7 @@ from typing import IO, Any, Final
 
 from inkplex_data.atomic import write_json
 from inkplex_data.errors import StoreError
+from inkplex_data.machine import naming
 from inkplex_data.pipeline.stamp import file_sha256, file_stamp
 from inkplex_data.store.files import LocalFiles, fsync
 
@@ -67,7 +68,8 @@ class Ledger:
         working.mkdir(parents=True)
         result = OpenResult(working)
         try:
-            yield result
+            with naming(working):
+                yield result
             digests = {}
             for path in sorted(path for path in working.rglob("*") if path.is_file()):
                 fsync(path)

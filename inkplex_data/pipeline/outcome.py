@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,7 @@ from inkplex_data.errors import (
     CallRefused,
     CheckpointError,
     ConfigError,
+    MachineFault,
     MissingLibraryError,
     StoreError,
 )
@@ -23,8 +23,6 @@ from inkplex_data.problems import Problem, refusal, without_root
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_PARTLY = 3
-
-FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Refusals:
@@ -101,7 +99,11 @@ class Summary:
             + (f"; {self.already} were already there" if self.already else "")
         ]
         if self.gone:
-            what = "left, because the corpus has them no more" if self.is_updated else "stay, though the corpus has them no more"
+            what = (
+                "left, because the corpus has them no more"
+                if self.is_updated
+                else "stay, though the corpus has them no more"
+            )
             lines.append(f"  {counted(len(self.gone), 'call')} {what}: {shown(self.gone)}")
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
         if self.repairs:
@@ -166,11 +168,9 @@ def summarise(
 
 
 def _is_fatal(error: BaseException) -> bool:
-    """Whether the same would happen to every call: a full disk, a codec or model that is not to be had."""
-    fatal = (CheckpointError, ConfigError, MissingLibraryError, StoreError)
-    if isinstance(error, fatal) or not isinstance(error, Exception):
-        return True
-    return isinstance(error, OSError) and error.errno in FATAL_ERRNOS
+    """Whether it is no call's fault: the machine's, or that of a codec or model that is not to be had."""
+    fatal = (CheckpointError, ConfigError, MachineFault, MissingLibraryError, StoreError)
+    return isinstance(error, fatal) or not isinstance(error, Exception)
 
 
 def _place(error: BaseException) -> str:

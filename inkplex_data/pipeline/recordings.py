@@ -15,8 +15,8 @@ from inkplex_data.memory.ownership import tabulate
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.recording_states import FoundStates, save_states
 from inkplex_data.pipeline.stage import Job, Stage
-from inkplex_data.pipeline.standing.inputs import recording_files
 from inkplex_data.pipeline.stamp import file_sha256, stamp
+from inkplex_data.pipeline.standing.inputs import recording_files
 from inkplex_data.problems import recording_refusal
 
 

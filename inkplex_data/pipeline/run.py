@@ -15,6 +15,7 @@ from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import with_swapped
 from inkplex_data.errors import CorpusError
+from inkplex_data.machine import machine_fault
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.call_shards import CallShards
 from inkplex_data.pipeline.calls.augmentation import noise_files
@@ -29,8 +30,8 @@ from inkplex_data.pipeline.stage import Build
 from inkplex_data.pipeline.stage_run import StageRun, tool_versions
 from inkplex_data.pipeline.standing.changes import find_changes, refuse_unasked
 from inkplex_data.pipeline.standing.file_digests import FileDigests
+from inkplex_data.pipeline.standing.follow_corpus import update_store
 from inkplex_data.pipeline.standing.repair import repair
-from inkplex_data.pipeline.standing.update import update_store
 from inkplex_data.pipeline.target import empty_store, open_target, refuse_foreign
 from inkplex_data.problems import Problem
 from inkplex_data.store.index import rebuild_index
@@ -44,6 +45,7 @@ def build_store(
     recipe: Recipe,
     workers: int | None = None,
     scheduler: str | None = None,
+    wait_s: float | None = None,
     add: bool = False,
     update: bool = False,
     restart: bool = False,
@@ -55,16 +57,19 @@ def build_store(
     A call that cannot be built is refused and named in the summary; the others are published. `add`
     allows calls that the store's last snapshot does not know. `update` makes the store what the corpus is now, in a
     new snapshot: with new calls, changed ones built anew, and without those that are gone. `restart` empties the
-    store first. A listed shard that is lost is made again, in the same bytes.
+    store first. A listed shard that is lost is made again, in the same bytes. `wait_s` is how long a build waits for
+    workers of `scheduler`.
 
     Raises CorpusError for a corpus that cannot be listed, ConfigError and UsageError for wrong options, and for
     calls that are new, changed or gone where none of these is asked for; StoreError for a store of another
-    configuration, one that is being written, and a lost shard that cannot be made again.
+    configuration, one that is being written, and a lost shard that cannot be made again; MachineFault where disk,
+    memory, workers or scheduler give out: nothing of what they were making is published, and a rerun goes on.
     """
     reporter = reporter or SilentReporter()
     _check_tools(recipe)
     refuse_foreign(store)
-    with _closing(make_executor(workers=workers, scheduler=scheduler)) as executor:
+    executor_of = make_executor(workers=workers, scheduler=scheduler, wait_s=wait_s, note=reporter.note)
+    with _machine_faults(store), _closing(executor_of) as executor:
         found = read_corpus(corpus, root=root)
         if not found.entries and not found.problems:
             raise CorpusError(
@@ -104,9 +109,7 @@ def build_store(
             snapshot = publish_snapshot(store, refused=refused, retired=retired)
             rebuild_index(store, snapshot)
             ledger.remove()
-    return summarise(
-        store, published, gone=tuple(changes.gone), is_updated=update, refusals=refusals
-    )
+    return summarise(store, published, gone=tuple(changes.gone), is_updated=update, refusals=refusals)
 
 
 def _build_calls(run: StageRun, entries: Sequence[CallEntry]) -> list[str]:
@@ -162,3 +165,14 @@ def _closing(executor: Executor) -> Iterator[Executor]:
         raise
     executor.close()
 
+
+@contextmanager
+def _machine_faults(store: Path) -> Iterator[None]:
+    """What the machine does to the build itself, said as such."""
+    try:
+        yield
+    except (OSError, MemoryError, RuntimeError) as error:
+        fault = machine_fault(error, store)
+        if fault is None or fault is error:
+            raise
+        raise fault from error

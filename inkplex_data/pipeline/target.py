@@ -66,7 +66,9 @@ class Target:
     @property
     def refused(self) -> frozenset[str]:
         """Calls that the newest snapshot knows as refused."""
-        return frozenset(problem.call_id for problem in self.snapshot.refused) if self.snapshot else frozenset()
+        return (
+            frozenset(problem.call_id for problem in self.snapshot.refused) if self.snapshot else frozenset()
+        )
 
     def lost_numbers(self, kind: ShardKind) -> list[int]:
         return [ref.shard for ref in self.lost if ref.kind == kind]
@@ -236,7 +238,9 @@ def _tables(
 ) -> tuple[dict[IndexTable, pl.DataFrame], tuple[ShardRef, ...]]:
     """Rows of calls, recordings and prefixes, and the lost shards whose rows nothing has."""
     whole = Catalog(files, snapshot)
-    present = Catalog(files, replace(snapshot, shards=tuple(ref for ref in snapshot.shards if ref not in lost)))
+    present = Catalog(
+        files, replace(snapshot, shards=tuple(ref for ref in snapshot.shards if ref not in lost))
+    )
     found: dict[IndexTable, pl.DataFrame] = {}
     unknown: list[ShardRef] = []
     for table in ("calls", "recordings", "prefixes"):

@@ -17,8 +17,8 @@ from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInp
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.stage import Job, Stage
-from inkplex_data.pipeline.standing.inputs import call_inputs
 from inkplex_data.pipeline.stamp import file_sha256, stamp
+from inkplex_data.pipeline.standing.inputs import call_inputs
 from inkplex_data.problems import Problem, ProblemLog, without_root
 
 

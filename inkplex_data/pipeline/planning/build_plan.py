@@ -117,7 +117,10 @@ class Planner:
             partners=self._partners(able, splits),
             renoted={
                 entry.call_id: notes(
-                    self.build, entry, self.target.frozen_splits[entry.family], has_voice=entry.call_id in chosen
+                    self.build,
+                    entry,
+                    self.target.frozen_splits[entry.family],
+                    has_voice=entry.call_id in chosen,
                 )
                 for entry in self.revoiced
             },
@@ -240,7 +243,9 @@ class Planner:
         stored = self.target.calls.select("call_id", "family", "split", "recording_id")
         candidates += [Candidate(*row) for row in stored.iter_rows()]
         rings = PartnerRings(candidates, seed=self.build.recipe.splits.seed, branches=self._branches)
-        return Partners(rings, stored=dict(self.target.calls.select("call_id", "wrong_memory_of").iter_rows()))
+        return Partners(
+            rings, stored=dict(self.target.calls.select("call_id", "wrong_memory_of").iter_rows())
+        )
 
 
 def memory_of(build: Build, recording: FoundRecording | None) -> MemoryRef | None:

@@ -16,6 +16,7 @@ from inkplex_data.pipeline.target import Target
 from inkplex_data.plural import counted, shown
 from inkplex_data.problems import Problem
 
+
 @dataclass(frozen=True)
 class Changes:
     """`new`: calls to build that the store does not hold, in corpus order. `changed`: published calls → what differs.
@@ -91,7 +92,9 @@ def refuse_unasked(changes: Changes, target: Target, *, add: bool) -> None:
             where=where,
             next_step="Restore it from a copy, or use --update, which builds the calls that no shard holds.",
         )
-    unasked = Changes(changed=changes.changed, gone={} if add and not _needed(changes, target) else changes.gone)
+    unasked = Changes(
+        changed=changes.changed, gone={} if add and not _needed(changes, target) else changes.gone
+    )
     if text := unasked.text():
         raise UsageError(
             text,

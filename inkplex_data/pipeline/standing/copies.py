@@ -35,7 +35,9 @@ class Copies:
 
     def __init__(self, target: Target) -> None:
         files = open_files(target.root)
-        kept = tuple(ref for ref in (target.snapshot.shards if target.snapshot else ()) if ref not in target.lost)
+        kept = tuple(
+            ref for ref in (target.snapshot.shards if target.snapshot else ()) if ref not in target.lost
+        )
         self._store = Store(files, read_description(files), Snapshot(0, kept, ()))
         self._sha256 = {(ref.kind, ref.shard): ref.sha256 for ref in kept}
 

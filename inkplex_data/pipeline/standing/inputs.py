@@ -37,7 +37,9 @@ def files_of(entry: CallEntry, turns: Path | None) -> dict[str, list[Path]]:
 def call_inputs(entry: CallEntry, turns: Path | None, digest: Digest) -> str:
     """JSON text of part → digest, for the column `inputs` of the calls table."""
     # Without what is not said: a field that a later version adds changes no call that does not use it.
-    line = {name: value for name, value in _fields(entry) if value and not isinstance(value, Path | AgentCaller)}
+    line = {
+        name: value for name, value in _fields(entry) if value and not isinstance(value, Path | AgentCaller)
+    }
     parts = {name: [digest(path) for path in paths] for name, paths in files_of(entry, turns).items()}
     known = {name: found[0] if len(found) == 1 else found for name, found in parts.items()}
     return json.dumps({**known, "line": stamp(line)}, sort_keys=True)

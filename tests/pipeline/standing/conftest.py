@@ -30,7 +30,10 @@ CALLS = (
 
 def write_recording(path: Path, name: str, text: str) -> None:
     """A recording of a few tokens, with imported states of its own."""
-    tokens = [{"id": at + 5, "kind": "user", "text": f" {word}", "at": 0.1 * at} for at, word in enumerate(text.split())]
+    tokens = [
+        {"id": at + 5, "kind": "user", "text": f" {word}", "at": 0.1 * at}
+        for at, word in enumerate(text.split())
+    ]
     states = np.random.default_rng(len(text)).standard_normal((len(tokens), 3, 8)).astype(np.float32)
     write_states(path.with_suffix(".safetensors"), states)
     header = {"schema": "inkplex/recording@1", "recording": name}

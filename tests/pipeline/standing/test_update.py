@@ -138,13 +138,15 @@ def test_an_updated_store_says_what_a_fresh_one_would(
     after = tree(standing.store)
     assert all(after[name] == data for name, data in files.items() if "/" in name)
     now = index_of(standing.store)
-    assert {name: now[name] for name in numbers if name in now} == {n: i for n, i in numbers.items() if n in now}
+    assert {name: now[name] for name in numbers if name in now} == {
+        n: i for n, i in numbers.items() if n in now
+    }
     assert summary.calls or summary.gone == ("d",)
     # And then there is nothing more to do, in whatever way one asks.
     for options in ({}, {"add": True}, {"update": True}):
         if not summary.refused:
             assert standing.build(**options).calls == ()
-    assert {name: data for name, data in tree(standing.store).items()} == after
+    assert tree(standing.store) == after
 
 
 def index_of(store: Path) -> dict[str, int]:

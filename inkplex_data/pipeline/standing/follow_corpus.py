@@ -199,7 +199,10 @@ def _kept_recordings(
 ) -> pl.DataFrame:
     """Recordings that a standing call reads, or that were read again and are the same."""
     same = pl.DataFrame(
-        {"recording_id": [one.recording_id for one in found.values()], "content_sha256": [one.sha256 for one in found.values()]},
+        {
+            "recording_id": [one.recording_id for one in found.values()],
+            "content_sha256": [one.sha256 for one in found.values()],
+        },
         schema={"recording_id": pl.String, "content_sha256": pl.String},
     ).unique()
     again = sound.join(same, on=["recording_id", "content_sha256"], how="semi")["recording_id"]
