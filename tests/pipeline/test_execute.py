@@ -102,4 +102,6 @@ def test_workers_do_not_outlive_their_build(number: signal.Signals, tmp_path: Pa
     # The pipe ends when the last process that holds it has ended.
     assert parent.stdout.read() == ""
     for worker in workers:
-        assert not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text().split()[2]
+        assert (
+            not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text().split()[2]
+        )

@@ -73,7 +73,7 @@ class Standing:
         return [json.loads(one) for one in self.manifest.read_text().splitlines()]
 
     def write(self, lines: list[dict[str, Any]]) -> None:
-        write_manifest(self.folder, lines)
+        self.manifest.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
 
     def without(self, *names: str) -> None:
         self.write([one for one in self.lines if one["id"] not in names])
