@@ -26,7 +26,7 @@ def test_a_signal_counts_as_ctrl_c(
     number: signal.Signals, extra: list[str], said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "corpus").mkdir()
-    for seed in range(20):
+    for seed in range(8):
         write_call(tmp_path / "corpus", f"call-{seed}", seed, 1.0)
     command = [
         sys.executable, "-m", "inkplex_data.cli.app", "build", str(tmp_path / "corpus"), "-o", str(tmp_path / "store"),
