@@ -87,6 +87,22 @@ class StoreCorruptError(StoreError):
     """Stored bytes differ from what was published: a flipped bit, a missing chunk, a truncated shard."""
 
 
+class Interrupted(InkplexError):
+    """Work was stopped from outside, by Ctrl-C or a signal; `next_step` says how it goes on."""
+
+    exit_code = 130
+
+
+class MachineFault(InkplexError, RuntimeError):
+    """The machine stopped the work, not the data: a full disk, no memory, a worker or scheduler that is gone.
+
+    `is_final`: a second try would meet it again.
+    """
+
+    exit_code = 130
+    is_final = False
+
+
 class CausalityError(InkplexError, ValueError):
     """A frame would see something before it had arrived, would miss what it should see, or contradicts its words."""
 

@@ -25,6 +25,10 @@ ONE_NAME = {
 CIRCLES = {
     ("store.call", "store.reader"): "a call names the type of the store that it is read through",
     ("store.lazy", "store.reader"): "and so does a table",
+    (
+        "pipeline.execute",
+        "pipeline.execute_dask",
+    ): "the one choice between the ways to run names each of them",
     ("pipeline.stage", "pipeline.stages"): "a stage travels to a worker as its name, and is looked up there",
 }
 """Imports that close a circle, for types or at run time, and why."""

@@ -1,6 +1,7 @@
 """The `inkplex-data` command: assembles the groups of verbs and turns errors into exit codes.
 
-Exit codes: 0 all done; 1 failed as a whole; 2 wrong usage or configuration; 3 done, but some calls failed.
+Exit codes: 0 all done; 1 failed as a whole; 2 wrong usage or configuration; 3 done, but some calls failed;
+130 stopped by Ctrl-C, a signal, or a machine that gave out, and to be gone on with.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from inkplex_data.cli import (
     stages,
     train,
 )
+from inkplex_data.cli.interrupts import catch_signals
 from inkplex_data.cli.output import NotAnOutput
 from inkplex_data.cli.say import complain, fit_streams, say
 from inkplex_data.errors import InkplexError
+from inkplex_data.machine import machine_fault
 
 EXIT_FAILED = 1
 EXIT_PARTLY = 3
@@ -79,6 +82,7 @@ _unwrap_help(app)
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake ends in a sentence and an exit code, never in a traceback."""
     fit_streams()
+    catch_signals()
     try:
         app(args=arguments, standalone_mode=True)
     except InkplexError as error:
@@ -88,14 +92,17 @@ def main(arguments: list[str] | None = None) -> None:
         complain(str(carried.error))
         sys.exit(carried.error.exit_code)
     except KeyboardInterrupt:
-        complain("interrupted; run the same command again to continue")
+        complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone, which is not a failure.
         sys.stderr.close()
         sys.exit(0)
-    except OSError as error:
-        complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    except (OSError, MemoryError) as error:
+        text = str(error)
+        if isinstance(error, OSError) and error.filename:
+            text = f"{error.strerror or error}: {error.filename}"
+        complain(str(machine_fault(error) or text))
         sys.exit(EXIT_FAILED)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from inkplex_data.cli.interrupts import going_on
 from inkplex_data.cli.key_value import key_values
 from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
@@ -66,8 +67,20 @@ def build(
     scheduler: str | None = typer.Option(
         None, metavar="ADDRESS", help="Address of a Dask scheduler, e.g. tcp://host:8786."
     ),
+    wait: float | None = typer.Option(
+        None,
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        help="With --scheduler: how long to wait while it has no worker; 300 by default.",
+    ),
     add: bool = typer.Option(
         False, "--add", help="Add calls that are not yet in the store, as a new snapshot."
+    ),
+    update: bool = typer.Option(
+        False,
+        "--update",
+        help="Follow the corpus in a new snapshot: add new calls, build changed ones anew, leave out those gone.",
     ),
     restart: bool = typer.Option(False, "--restart", help="Discard what the store holds and start again."),
     root: Path | None = typer.Option(
@@ -79,7 +92,8 @@ def build(
     """Encode a corpus into a store. After an interruption, run it again and it continues where it stopped.
 
     A call that cannot be built never stops the others: it is listed with a code and a sentence, and the
-    exit code is 3. An existing store keeps its recipe unless another is named.
+    exit code is 3. An existing store keeps its recipe unless another is named. Calls that changed or went since they
+    were published are named; --update follows them.
     """
     from inkplex_data.config.recipe import load_recipe
     from inkplex_data.pipeline.target import stored_recipe
@@ -109,7 +123,9 @@ def build(
         recipe=recipe,
         workers=workers,
         scheduler=scheduler,
+        wait_s=wait,
         add=add,
+        update=update,
         restart=restart,
         root=root,
     )
@@ -173,10 +189,12 @@ def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Sum
     from inkplex_data.pipeline.run import build_store
 
     reporter = reporter_for(json_events=json_events)
-    try:
-        summary = build_store(corpus, out, reporter=reporter, **options)
-    finally:
-        reporter.finish()
+    restart = " without --restart" if options.get("restart") else ""
+    with going_on(f"Run the same command again{restart}; it goes on from here."):
+        try:
+            summary = build_store(corpus, out, reporter=reporter, **options)
+        finally:
+            reporter.finish()
     event = {"event": "summary", **summary.as_json()}
     say(json.dumps(event) if json_events else summary.text())
     return summary

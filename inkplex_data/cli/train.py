@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from inkplex_data.cli.interrupts import going_on
 from inkplex_data.cli.key_value import key_values
 from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
@@ -87,7 +88,8 @@ def train(
         resume=resume,
         tensorboard=tensorboard,
     )
-    summary = run_training(recipe, store, run, options, JsonEvents() if json_events else ProgressLine())
+    with going_on("Run the same command with --resume; it goes on from the newest checkpoint."):
+        summary = run_training(recipe, store, run, options, JsonEvents() if json_events else ProgressLine())
     if summary.rank != 0:
         return
     selected = None if summary.selected is None else summary.selected.update

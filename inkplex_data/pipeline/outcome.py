@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,19 +13,18 @@ from inkplex_data.errors import (
     CallRefused,
     CheckpointError,
     ConfigError,
+    MachineFault,
     MissingLibraryError,
     StoreError,
 )
 from inkplex_data.pipeline.whisper_choice import WhisperChoice
-from inkplex_data.plural import counted
+from inkplex_data.plural import counted, shown
 from inkplex_data.problems import Problem, refusal, without_root
 from inkplex_data.problems.told import told
 
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_PARTLY = 3
-
-FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Refusals:
@@ -79,7 +77,10 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Summary:
-    """The end of a build. `calls` are those published now; `already` were in the store before."""
+    """The end of a build. `calls` are those published now; `already` were in the store before and stay.
+
+    `gone`: published calls that the corpus no longer has; they left the newest snapshot if `is_updated`.
+    """
 
     store: Path
     calls: tuple[str, ...]
@@ -92,6 +93,8 @@ class Summary:
     """What was noted of the corpus as a whole."""
     whisper: WhisperChoice | None = None
     """Who heard the words of calls that bring none."""
+    gone: tuple[str, ...] = ()
+    is_updated: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -106,6 +109,13 @@ class Summary:
             f"{self.store}: {counted(len(self.calls), 'call')} published, {self.hours:.3f} hours of audio"
             + (f"; {self.already} were already there" if self.already else "")
         ]
+        if self.gone:
+            what = (
+                "left, because the corpus has them no more"
+                if self.is_updated
+                else "stay, though the corpus has them no more"
+            )
+            lines.append(f"  {counted(len(self.gone), 'call')} {what}: {shown(self.gone)}")
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
         lines += [f"  {note}" for note in self.notes]
         if self.whisper is not None:
@@ -127,6 +137,7 @@ class Summary:
             "store": str(self.store),
             "published": len(self.calls),
             "already": self.already,
+            "gone": list(self.gone),
             "hours": self.hours,
             "repairs": self.repairs,
             "untrained": list(self.untrained),
@@ -146,11 +157,12 @@ def summarise(
     store: Path,
     published: Sequence[str],
     *,
-    already: int,
+    gone: Iterable[str],
+    is_updated: bool,
     refusals: Refusals,
     whisper: WhisperChoice | None = None,
 ) -> Summary:
-    """Read back what was published."""
+    """Read back what was published. `gone` and `is_updated`: as `Summary` has them."""
     import polars as pl
 
     from inkplex_data.store.reader import open_store
@@ -169,7 +181,9 @@ def summarise(
     return Summary(
         store=store,
         calls=tuple(sorted(published)),
-        already=already,
+        already=calls.height - ours.height - (0 if is_updated else len(tuple(gone))),
+        gone=tuple(gone),
+        is_updated=is_updated,
         refused=tuple(refusals.errors()),
         hours=float(ours["duration_us"].sum()) / 3.6e9,
         repairs=dict(repairs),
@@ -180,11 +194,9 @@ def summarise(
 
 
 def _is_fatal(error: BaseException) -> bool:
-    """Whether the same would happen to every call: a full disk, a codec or model that is not to be had."""
-    fatal = (CheckpointError, ConfigError, MissingLibraryError, StoreError)
-    if isinstance(error, fatal) or not isinstance(error, Exception):
-        return True
-    return isinstance(error, OSError) and error.errno in FATAL_ERRNOS
+    """Whether it is no call's fault: the machine's, or that of a codec or model that is not to be had."""
+    fatal = (CheckpointError, ConfigError, MachineFault, MissingLibraryError, StoreError)
+    return isinstance(error, fatal) or not isinstance(error, Exception)
 
 
 def _place(error: BaseException) -> str:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.machine import naming
 
-RESTORE = "Restore the file from a copy, or delete its shard folder and run the build again."
+RESTORE = "Restore the file from a copy, or delete its shard folder and run the same build again, which makes it anew."
 """What to do about a damaged or missing file of a shard."""
 
 
@@ -144,7 +145,7 @@ class LocalFiles:
             leftover.unlink()  # of a process that was killed here; a store has one writer at a time
         temporary = target.with_name(f".tmp-{target.name}-{secrets.token_hex(4)}")
         try:
-            with temporary.open("wb") as file:
+            with naming(target), temporary.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

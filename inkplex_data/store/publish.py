@@ -103,6 +103,31 @@ def published_shards(root: str | os.PathLike[str] | Files, kind: ShardKind) -> l
     return [info for info in found if info is not None]
 
 
+def is_sound(files: Files, kind: ShardKind, shard: int, sha256: str) -> bool:
+    """Whether a shard is there as it was published, by the digest of its `shard.json` and the sizes of its files.
+
+    The files' digests are for `verify`, which reads every byte.
+    """
+    try:
+        info = read_shard(files, kind, shard)
+    except StoreCorruptError:
+        return False
+    return (
+        info is not None
+        and info.sha256 == sha256
+        and all(
+            files.size_bytes(f"{info.key}/{name}") == digest.size_bytes for name, digest in info.files.items()
+        )
+    )
+
+
+def withdraw(folder: Path) -> None:
+    """Remove a local shard. `shard.json` goes first, so that one stopped halfway is no shard."""
+    (folder / "shard.json").unlink(missing_ok=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
 def digest_file(path: Path) -> FileDigest:
     """Size and SHA-256 of a local file, read once with little memory."""
     with path.open("rb") as file:
@@ -117,12 +142,18 @@ class StagedShard:
     temporary folder that `publish` uploads.
     """
 
-    def __init__(self, root: str | os.PathLike[str], kind: ShardKind, shard: int) -> None:
-        """Raises StoreError if the shard is published already."""
+    def __init__(
+        self, root: str | os.PathLike[str], kind: ShardKind, shard: int, *, replaces: str | None = None
+    ) -> None:
+        """`replaces`: the SHA-256 of the `shard.json` that snapshots list, for a shard that was lost or damaged.
+
+        Raises StoreError if the shard is published already, and not to be replaced.
+        """
         assert kind in SHARD_KINDS
         self.files = open_files(root)
         self.kind, self.shard = kind, shard
         self.key = shard_folder(kind, shard)
+        self._replaces = replaces
         self._refuse_published()
         if isinstance(self.files, LocalFiles):
             parent = self.files.folder / kind
@@ -136,7 +167,10 @@ class StagedShard:
             self.folder = Path(tempfile.mkdtemp(prefix=f"inkplex-{kind}-{shard:06d}-"))
 
     def publish(self, counts: Mapping[str, int]) -> ShardInfo:
-        """Make the shard part of the store. Raises StoreError if it is published already."""
+        """Make the shard part of the store.
+
+        Raises StoreError if it is published already, and for a replacement that differs from what was published.
+        """
         names = sorted(p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file())
         digests = {name: digest_file(self.folder / name) for name in names}
         document = dump_json(
@@ -148,8 +182,16 @@ class StagedShard:
                 "files": {name: vars(digest) for name, digest in digests.items()},
             }
         )
+        sha256 = hashlib.sha256(document).hexdigest()
+        if self._replaces is not None and sha256 != self._replaces:
+            raise StoreError(
+                "the shard was made anew, and its bytes differ from those that were published",
+                where=self.files.describe(self.key),
+                next_step="Restore it from a copy, or use --update to publish what the corpus gives now.",
+            )
         self._refuse_published()
         # Without shard.json it is what a build that stopped here left behind.
+        self.files.remove(f"{self.key}/shard.json")
         self.files.remove(self.key)
         if isinstance(self.files, LocalFiles):
             target = self.files.folder / self.key
@@ -164,14 +206,14 @@ class StagedShard:
                 self.files.put(self.folder / name, f"{self.key}/{name}")
         self.files.write(f"{self.key}/shard.json", document)
         self.abort()
-        return ShardInfo(self.kind, self.shard, dict(counts), digests, hashlib.sha256(document).hexdigest())
+        return ShardInfo(self.kind, self.shard, dict(counts), digests, sha256)
 
     def abort(self) -> None:
         """Remove the temporary folder, if it is still there."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _refuse_published(self) -> None:
-        if self.files.size_bytes(f"{self.key}/shard.json") is not None:
+        if self._replaces is None and self.files.size_bytes(f"{self.key}/shard.json") is not None:
             raise StoreError(
                 "this shard is published already, and published shards never change",
                 where=self.files.describe(self.key),

@@ -67,7 +67,7 @@ class Store:
                 raise StoreCorruptError(
                     f"shard {ref.key} of snapshot {snapshot.number} is gone",
                     where=files.root,
-                    next_step="Run `inkplex-data verify` on the store, and build it again or restore the shard.",
+                    next_step="Restore the shard from a copy, or run the same build again, which makes it anew.",
                 )
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,13 +84,17 @@ def read_snapshot(root: str | os.PathLike[str] | Files, number: int | None = Non
     return _parse(document, number, files.describe(snapshot_key(number)))
 
 
-def publish_snapshot(root: str | os.PathLike[str], *, refused: Sequence[Problem] = ()) -> Snapshot:
-    """List all published shards, and the problems of refused calls, in the next snapshot.
+def publish_snapshot(
+    root: str | os.PathLike[str], *, refused: Sequence[Problem] = (), retired: Collection[str] | None = None
+) -> Snapshot:
+    """List the shards of the newest snapshot and those published since, and the problems of refused calls.
 
     Refusals of the last snapshot stay, except for calls that `refused` names again; the
     reader leaves out those of calls published since. Notes on the corpus, which have no call id, are those of
-    `refused` alone: every build lists its corpus anew. Where nothing changed, the newest snapshot is
-    returned and nothing is written. Raises StoreError if another build took the same number.
+    `refused` alone: every build lists its corpus anew. `retired` are the keys of shards that the next snapshot does
+    not list any more; with it, even an empty one, only what `refused` names is refused.
+    Where nothing changed, the newest snapshot is returned and nothing is written.
+    Raises StoreError if another build took the same number.
     """
     files = open_files(root)
     for name in files.names("snapshots"):
@@ -98,9 +102,14 @@ def publish_snapshot(root: str | os.PathLike[str], *, refused: Sequence[Problem]
             files.remove(f"snapshots/{name}")
     numbers = snapshot_numbers(files)
     last = read_snapshot(files) if numbers else None
-    shards = tuple(ShardRef.of(info) for kind in SHARD_KINDS for info in published_shards(files, kind))
+    # What an older snapshot lists and the newest does not was retired.
+    gone = {ref.key for number in numbers[:-1] for ref in read_snapshot(files, number).shards}
+    gone = (gone - {ref.key for ref in last.shards} if last else gone) | set(retired or ())
+    published = (info for kind in SHARD_KINDS for info in published_shards(files, kind))
+    shards = tuple(ShardRef.of(info) for info in published if info.key not in gone)
     again = {"", *(problem.call_id for problem in refused)}
-    kept = [problem for problem in (last.refused if last else ()) if problem.call_id not in again]
+    before = last.refused if last and retired is None else ()
+    kept = [problem for problem in before if problem.call_id not in again]
     snapshot = Snapshot(numbers[-1] + 1 if numbers else 1, shards, (*kept, *refused))
     if last and (last.shards, last.refused) == (snapshot.shards, snapshot.refused):
         return last

@@ -23,6 +23,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the file being read, and the bytes done and to do in all."""
 
 REBUILD = "Run the build again; it makes what is missing."
+OLDER = "Restore the shard from a copy, or remove this snapshot; newer ones do without."
 
 
 def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = None) -> list[Fault]:
@@ -113,7 +114,8 @@ def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Fault
         listed |= {ref.key for ref in snapshot.shards}
         for ref in snapshot.shards:
             if ref.key not in digests:
-                yield store_fault("missing-shard", where, f"lists {ref.key}, which is not published", REBUILD)
+                step = REBUILD if number == numbers[-1] else OLDER
+                yield store_fault("missing-shard", where, f"lists {ref.key}, which is not published", step)
             elif digests[ref.key] != ref.sha256:
                 what = f"lists {ref.key} with a shard.json that differs from the one there"
                 yield store_fault("changed-shard", where, what, "Restore the shard from a copy.")

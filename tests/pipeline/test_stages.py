@@ -142,7 +142,6 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
             family="two",
             split="train",
             prefix_id="p",
-            wrong_memory_of="one",
             memory=MemoryRef("task", folder, "0"),
         ),
     }
@@ -317,7 +316,6 @@ def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job
             family="two",
             split="train",
             prefix_id=None,
-            wrong_memory_of=None,
             memory=MemoryRef("task", RECORDING.folder(task), found.sha256),
         )
 
@@ -414,7 +412,7 @@ def test_a_voice_that_is_replaced_between_two_runs_gives_another_prefix(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(run._Run, "_calls", stopped)
+        patched.setattr(run, "CallShards", stopped)
         build_store(corpus, tmp_path / "store", recipe=recipe, workers=1)
     samples, rate_hz = soundfile.read(corpus.parent / "one.wav", dtype="int16")
     soundfile.write(corpus.parent / "one.wav", np.roll(samples, 480, axis=0), rate_hz, subtype="PCM_16")

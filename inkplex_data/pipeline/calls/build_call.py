@@ -66,7 +66,6 @@ class CallJob(Job):
     family: str
     split: str
     prefix_id: str | None
-    wrong_memory_of: str | None
     memory: MemoryRef | None
     notes: tuple[Problem, ...] = ()
     """What the plan has to tell about the call."""
@@ -86,7 +85,10 @@ class CallJob(Job):
 
 
 def build_call(job: CallJob, folder: Path) -> CallPart:
-    """All of one call: text stream, loss mask, codes and versions. Raises CallRefused."""
+    """All of one call but its wrong memory: text stream, loss mask, codes and versions. Raises CallRefused.
+
+    Whose memory is its wrong one is settled when it is known which calls stand (`shards.py`).
+    """
     recipe, frames = job.recipe, job.scan.frames
     found = SCAN.do(dataclasses.replace(job.scanned, build=job.build))
     prepared = prepare_call(job.scanned.given, job.build)
@@ -258,7 +260,6 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "recording_id": job.memory.recording_id if job.memory else None,
         "recording_starts_at_us": entry.recording_starts_at_us if job.memory else None,
         "prefix_id": job.prefix_id,
-        "wrong_memory_of": job.wrong_memory_of,
         "split": job.split,
         "family": job.family,
         "voice": entry.voice,
@@ -275,6 +276,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         if sidecar
         else None,
         "input_sha256": scan.input_sha256,
+        "inputs": scan.inputs,
     }
 
 

@@ -25,6 +25,7 @@ from inkplex_data.pipeline.calls.text_check import is_text_doubtful
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.pipeline.stamp import file_sha256, stamp
+from inkplex_data.pipeline.standing.inputs import call_inputs
 from inkplex_data.problems import Problem, ProblemLog, without_root
 
 
@@ -45,7 +46,8 @@ class Scan:
 
     Sample counts are at 24 kHz. `voice_*_us` is the call's best stretch of agent speech, for use as
     another call's voice sample; empty where there is none. `input_sha256` covers everything that the
-    stored call depends on besides the recipe and the task recording.
+    stored call depends on besides the recipe and the task recording; `inputs` says the same of files' bytes and
+    part by part, so that a later run finds out without decoding (`standing.inputs`).
     """
 
     call_id: str
@@ -54,6 +56,7 @@ class Scan:
     caller_samples: int
     audio_sha256: str
     input_sha256: str
+    inputs: str
     words: int
     voice_start_us: int
     voice_end_us: int
@@ -112,6 +115,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         caller_samples=found.caller_samples,
         audio_sha256=found.sha256,
         input_sha256=_input_sha256(entry, found),
+        inputs=call_inputs(job.given.entry, job.given.turns, file_sha256),
         words=len(words),
         voice_start_us=start_us,
         voice_end_us=end_us,
