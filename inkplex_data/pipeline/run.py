@@ -36,8 +36,7 @@ from inkplex_data.pipeline.shards import calls_stamp, write_call_shard, write_pr
 from inkplex_data.pipeline.stage import Build, J, Stage, Unit, run_stage
 from inkplex_data.pipeline.target import Target, open_target, refuse_foreign
 from inkplex_data.problems import Problem
-from inkplex_data.store.index import rebuild_index
-from inkplex_data.store.snapshot import publish_snapshot
+from inkplex_data.store.publish_snapshot import publish_snapshot
 
 
 def build_store(
@@ -86,8 +85,7 @@ def build_store(
             if target.described is None:
                 # Nothing could be built; what was refused, and why, is still worth opening.
                 target.describe(recipe, {"tools": tool_versions()}, [])
-            snapshot = publish_snapshot(store, refused=refusals.errors())
-            rebuild_index(store, snapshot)
+            publish_snapshot(store, refused=refusals.errors())
         ledger.remove()
     return summarise(store, published, already=len(listed) - len(entries), refusals=refusals)
 

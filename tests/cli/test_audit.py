@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 from inkplex_data.cli.app import app
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.store.describe import write_description
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import RecordingShardWriter
-from inkplex_data.store.snapshot import publish_snapshot
 from tests.store.made import Made, add_calls, add_prefixes, call_part
 
 FRAMES = 30
@@ -57,7 +56,6 @@ def store(tmp_path: Path) -> Path:
     add_calls(made, 0, [with_memory, call_part("without", 5, versions=0)])
     add_prefixes(made)
     publish_snapshot(made.root)
-    rebuild_index(made.root)
     return tmp_path / "store"
 
 
