@@ -20,6 +20,7 @@ from inkplex_data.store.call import Call, ComposedCall, StoredPrefix
 from inkplex_data.store.catalog import Catalog, family_splits, shard_table
 from inkplex_data.store.describe import description_of, read_pieces, require_store
 from inkplex_data.store.files import Files, open_files
+from inkplex_data.store.forks import check_fork
 from inkplex_data.store.format import WORDS, ShardKind
 from inkplex_data.store.parquet import TableReader
 from inkplex_data.store.publish import ShardInfo, shard_folder
@@ -49,6 +50,7 @@ def open_store(root: str | os.PathLike[str], snapshot: int | None = None) -> Sto
     snapshot is not the one that was published.
     """
     files = open_files(root)
+    check_fork(files.root)
     require_store(files)
     pinned = read_snapshot(files, snapshot)
     return Store(files, description_of(files, pinned), pinned)
@@ -59,10 +61,11 @@ class Store:
 
     def __init__(self, files: Files, description: dict[str, Any], snapshot: Snapshot) -> None:
         self.files, self.description, self.snapshot = files, description, snapshot
-        self.catalog = Catalog(files, snapshot, self._shard)
+        self._catalog = Catalog(files, snapshot, self._shard)
         self._listed = {(ref.kind, ref.shard): ref for ref in snapshot.shards}
         self._parts: dict[Hashable, Any] = {}
         self._lock = threading.RLock()
+        self._process = os.getpid()
         for ref in snapshot.shards:
             # Locally this is one look per shard; remote reads of a lost shard fail by themselves.
             path = files.path(f"{ref.key}/shard.json")
@@ -78,6 +81,12 @@ class Store:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_reopen, (self.files.root, self.description, self.snapshot))
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tables that list what the snapshot holds."""
+        self._check_process()
+        return self._catalog
 
     @property
     def root(self) -> str:
@@ -196,7 +205,7 @@ class Store:
                 if isinstance(part, StatesReader):
                     part.close()
             self._parts.clear()
-            self.catalog.close()
+            self._catalog.close()
 
     def __enter__(self) -> Store:
         return self
@@ -268,6 +277,7 @@ class Store:
         return self.catalog.frame("prefixes")
 
     def _owner(self, kind: Literal["calls", "recordings"], own_id: str) -> dict[str, Any]:
+        self._check_process()
         position = self._positions[kind].get(own_id)
         if position is None:
             known = list(self._positions[kind])
@@ -310,6 +320,7 @@ class Store:
 
     def _once(self, key: Hashable, make: Callable[[], T]) -> T:
         """`make()`, kept; the oldest part goes when there are too many."""
+        self._check_process()
         with self._lock:
             if key not in self._parts:
                 part = make()  # which may keep parts of its own
@@ -318,6 +329,16 @@ class Store:
                 self._parts[key] = part
             found: T = self._parts[key]
             return found
+
+
+    def _check_process(self) -> None:
+        """In a forked process begin anew: its parent's lock may be held, and its connections are the parent's."""
+        check_fork(self.root)
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.RLock()
+            self._parts = {}
+            self.files = self._catalog.files = open_files(self.root)
+            self._catalog.close()
 
 
 def _reopen(root: str, description: dict[str, Any], snapshot: Snapshot) -> Store:
