@@ -24,7 +24,7 @@ from inkplex_data.store.documents import check_format, dump_json, load_json, rea
 from inkplex_data.store.files import Files, open_files
 from inkplex_data.store.format import FORMAT
 from inkplex_data.store.parquet import TableReader
-from inkplex_data.store.snapshot import RESTORE_ROOT, Snapshot, is_listed
+from inkplex_data.store.snapshot import NEWEST_KEY, RESTORE_ROOT, Snapshot, is_listed
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +46,9 @@ def write_description(root: str | os.PathLike[str], description: Mapping[str, An
 
 
 def require_store(files: Files) -> None:
-    """Raise StoreError where there is no store."""
-    if files.size_bytes(STORE_KEY) is None:
-        raise StoreError(
-            "there is no store here: store.json is missing",
-            where=files.root,
-            next_step="Check the path, or make one with `inkplex-data build CORPUS -o STORE`.",
-        )
+    """Raise StoreError where there is no store: neither `store.json` nor `newest.json`."""
+    if files.size_bytes(STORE_KEY) is None and files.size_bytes(NEWEST_KEY) is None:
+        raise _no_store(files)
 
 
 def read_description(root: str | os.PathLike[str] | Files) -> dict[str, Any]:
@@ -61,9 +57,9 @@ def read_description(root: str | os.PathLike[str] | Files) -> dict[str, Any]:
     Raises StoreError if there is no store or it is of another format, StoreCorruptError for damage.
     """
     files = open_files(root)
-    require_store(files)
     document = load_json(files, STORE_KEY)
-    assert document is not None
+    if document is None:
+        raise _no_store(files)
     check_format(document, where=files.describe(STORE_KEY))
     return document
 
@@ -116,3 +112,11 @@ def read_pieces(root: str | os.PathLike[str] | Files, snapshot: Snapshot) -> pl.
     if listed is not None and listed != found and not is_listed(files, PIECES_KEY, found.sha256):
         listed.check(found, where=where, next_step=RESTORE_ROOT)
     return TableReader(files, PIECES_KEY, data=data).read(columns=["id", "piece"])
+
+
+def _no_store(files: Files) -> StoreError:
+    return StoreError(
+        "there is no store here: store.json is missing",
+        where=files.root,
+        next_step="Check the path, or make one with `inkplex-data build CORPUS -o STORE`.",
+    )

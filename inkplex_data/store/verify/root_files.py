@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from inkplex_data.errors import StoreCorruptError, StoreError
 from inkplex_data.faults import Fault
 from inkplex_data.store.catalog import REINDEX
-from inkplex_data.store.describe import PIECES_KEY, STORE_KEY, read_description
+from inkplex_data.store.describe import PIECES_KEY, STORE_KEY
 from inkplex_data.store.digests import FileDigest, digest_stored
 from inkplex_data.store.files import Files
 from inkplex_data.store.publish import ShardInfo, shard_folder
@@ -105,11 +105,6 @@ def _check_chain(files: Files, numbers: list[int]) -> Iterator[Fault]:
 
 def _check_listed(files: Files, newest: Snapshot) -> Iterator[Fault]:
     """The files in the root are those of the newest snapshot."""
-    if newest.description is None:
-        try:
-            read_description(files)
-        except StoreCorruptError as error:
-            yield damage(error)
     for key, digest in newest.files.items():
         where = files.describe(key)
         step = REINDEX if key in INDEX_KEYS else RESTORE_ROOT
