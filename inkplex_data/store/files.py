@@ -131,37 +131,41 @@ class LocalFiles:
         return str(self.folder / key)
 
     def size_bytes(self, key: str) -> int | None:
+        path = self.folder / key
         try:
-            with local_access(self.describe(key)):
-                found = (self.folder / key).stat()
+            with local_access(path):
+                found = path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
 
     def read(self, key: str) -> bytes | None:
+        path = self.folder / key
         try:
-            with local_access(self.describe(key)), open_regular(self.folder / key) as file:
+            with local_access(path), open_regular(path) as file:
                 return file.read()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        with local_access(self.describe(key)), open_regular(self.folder / key) as file:
+        path = self.folder / key
+        with local_access(path), open_regular(path) as file:
             return [os.pread(file.fileno(), stop - start, start) for start, stop in ranges]
 
     def names(self, key: str) -> list[str]:
         folder = self.folder / key
-        with local_access(self.describe(key)):
+        with local_access(folder):
             return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
 
     def tree(self, key: str) -> list[str]:
         folder = self.folder / key
-        with local_access(self.describe(key)):
+        with local_access(folder):
             return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
     def open(self, key: str) -> IO[bytes]:
-        with local_access(self.describe(key)):
-            return open_regular(self.folder / key)
+        path = self.folder / key
+        with local_access(path):
+            return open_regular(path)
 
     def write(self, key: str, data: bytes, *, exclusive: bool = False) -> None:
         target = self.folder / key

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from inkplex_data.errors import InkplexError, MissingLibraryError, StoreError
@@ -28,7 +29,7 @@ NO_RANGES: Final = "Serve the store with a server that answers Range requests (n
 
 
 @contextmanager
-def local_access(where: str) -> Iterator[None]:
+def local_access(where: Path | str) -> Iterator[None]:
     """Within the block, an operating system's error about `where` is a StoreError."""
     try:
         yield
@@ -37,7 +38,7 @@ def local_access(where: str) -> Iterator[None]:
     except OSError as error:
         step = _STEPS.get(error.errno or 0, "Check the disk and the path.")
         what = f"the system refuses access: {error.strerror or error}"
-        raise StoreError(what, where=where, next_step=step) from error
+        raise StoreError(what, where=str(where), next_step=step) from error
 
 
 @contextmanager

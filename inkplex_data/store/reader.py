@@ -330,7 +330,6 @@ class Store:
             found: T = self._parts[key]
             return found
 
-
     def _check_process(self) -> None:
         """In a forked process begin anew: its parent's lock may be held, and its connections are the parent's."""
         check_fork(self.root)

@@ -70,7 +70,9 @@ def test_no_damage_goes_without_a_word(
         sound = dict(read_all(store))
 
     def warnings() -> str:
-        said = "\n".join(record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
+        said = "\n".join(
+            record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+        )
         caplog.clear()
         return said
 
@@ -109,7 +111,10 @@ def test_every_kind_of_file_is_damaged(two: tuple[Made, Path]) -> None:
 
     known = {kind(key) for key in KINDS}
     known |= {kind(key.replace("calls/000000/arrays", "prefixes/000000/arrays")) for key in KINDS}
-    known |= {kind(key.replace("calls/000000/arrays.zarr/zarr", "recordings/000000/arrays.zarr/zarr")) for key in KINDS}
+    known |= {
+        kind(key.replace("calls/000000/arrays.zarr/zarr", "recordings/000000/arrays.zarr/zarr"))
+        for key in KINDS
+    }
     known |= {f"{shards}/N/shard.json" for shards in ("recordings", "prefixes")}
     keys = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
     assert [key for key in keys if kind(key) not in known] == []

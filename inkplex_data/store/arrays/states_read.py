@@ -37,7 +37,8 @@ class _OpenFile:
     """A file that closes when nobody holds it any more: not while another thread reads it."""
 
     def __init__(self, path: Path) -> None:
-        with open_regular(path) as file:
+        self.path = path
+        with local_access(path), open_regular(path) as file:
             self._handle = os.dup(file.fileno())
 
     def fileno(self) -> int:
@@ -192,7 +193,7 @@ class StatesReader:
             else:
                 scratch = buffer = np.empty(size, np.uint8) if scratch is None else scratch
             offset = int(shard.index[read.chunk, 0])
-            with local_access(self._files.describe(self._key + shard_key(read.shard))):
+            with local_access(shard.file.path):
                 got = os.preadv(shard.file.fileno(), [buffer, stored_crc], offset)  # type: ignore[list-item]
             self._check_chunk(read, got, buffer, stored_crc)
             if not whole:
@@ -247,10 +248,7 @@ class StatesReader:
         ):
             raise self._damage(shard, "this shard file is sound and is not the one that was published here")
         path = self._files.path(key)
-        if path is None:
-            return _Shard(index, None)
-        with local_access(str(path)):
-            return _Shard(index, _OpenFile(path))
+        return _Shard(index, None if path is None else _OpenFile(path))
 
     def _fingerprint(self, shard: int, index: np.ndarray) -> str:
         starts = [
