@@ -36,8 +36,7 @@ from inkplex_data.pipeline.standing.repair import repair
 from inkplex_data.pipeline.target import empty_store, open_target, refuse_foreign
 from inkplex_data.pipeline.whisper_choice import choose_whisper
 from inkplex_data.problems import Problem
-from inkplex_data.store.index import rebuild_index
-from inkplex_data.store.snapshot import publish_snapshot
+from inkplex_data.store.publish_snapshot import publish_snapshot
 
 
 def build_store(
@@ -113,8 +112,7 @@ def build_store(
             # A call that is stored, and stays, is not refused for what has become of its files.
             stays = frozenset() if update else changes.gone.keys()
             refused = [problem for problem in refusals.errors() if problem.call_id not in stays]
-            snapshot = publish_snapshot(store, refused=[*refusals.notes(), *refused], retired=retired)
-            rebuild_index(store, snapshot)
+            publish_snapshot(store, refused=[*refusals.notes(), *refused], retired=retired)
             ledger.remove()
     return summarise(
         store,

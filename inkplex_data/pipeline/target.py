@@ -27,10 +27,10 @@ from inkplex_data.store.describe import (
 from inkplex_data.store.files import Files, LocalFiles, open_files
 from inkplex_data.store.format import SHARD_KINDS, ShardKind
 from inkplex_data.store.publish import is_sound, shard_folder, shard_numbers, withdraw
-from inkplex_data.store.snapshot import ShardRef, Snapshot, read_snapshot, snapshot_numbers
+from inkplex_data.store.snapshot import NEWEST_KEY, ShardRef, Snapshot, read_snapshot, snapshot_numbers
 
 STORE_NAMES: Final = frozenset(
-    {LEDGER, "store.json", "tokenizer.parquet", "snapshots", "splits.parquet", *SHARD_KINDS}
+    {LEDGER, "store.json", "tokenizer.parquet", NEWEST_KEY, "snapshots", "splits.parquet", *SHARD_KINDS}
     | {f"{table}.parquet" for table in KIND_OF}
 )
 """What lies directly in the folder of a store, finished or begun."""
@@ -174,7 +174,8 @@ def empty_store(root: Path) -> None:
 
     `store.json` goes first: without it, what a stop leaves behind is no store, and goes when the next build begins.
     """
-    (root / "store.json").unlink(missing_ok=True)
+    for name in ("store.json", NEWEST_KEY):
+        (root / name).unlink(missing_ok=True)
     for name in ("snapshots", *SHARD_KINDS):
         shutil.rmtree(root / name, ignore_errors=True)
     for name in sorted(STORE_NAMES):

@@ -1,6 +1,6 @@
 """The streams along the frames of a call: one line each, from which everything else about them is derived.
 
-That is the arrays of a shard and their checks (`store/shard.py`, `store/verify_shard.py`), the streams of a call with
+That is the arrays of a shard and their checks (`store/shard.py`, `store/verify/shard_content.py`), the streams of a call with
 and without its prefix (`store/call.py`), the columns of `frames()` (`store/lazy.py`), the size of a shard
 (`pipeline/planning/sharding.py`), the tensors of a batch (`loader/`) and which of their rows the loss mask governs.
 A new stream is a line here and a value in the builder's `CallPart`.

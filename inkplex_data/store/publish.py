@@ -6,7 +6,6 @@ not part of the store, on object stores too, where nothing renames. Published sh
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
@@ -14,23 +13,16 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from inkplex_data.errors import StoreCorruptError, StoreError
-from inkplex_data.store.documents import dump_json, load_json, take
-from inkplex_data.store.files import Files, LocalFiles, check_key, fsync, open_files
+from inkplex_data.store.digests import FileDigest, digest_file, take_digests
+from inkplex_data.store.documents import dump_json, parse_json, read_document, take
+from inkplex_data.store.files import RESTORE, Files, LocalFiles, fsync, open_files
 from inkplex_data.store.format import FORMAT, SHARD_KINDS, ShardKind
 
 _SHARD_NAME = re.compile(r"\d{6,}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class FileDigest:
-    """Size and SHA-256 of one file."""
-
-    size_bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -46,6 +38,18 @@ class ShardInfo:
     @property
     def key(self) -> str:
         return shard_folder(self.kind, self.shard)
+
+    def digest(self, name: str, *, where: str) -> FileDigest:
+        """What the file `name` of the shard was published with. Raises StoreCorruptError if none of that name was."""
+        digest = self.files.get(name)
+        if digest is None:
+            raise StoreCorruptError("shard.json lists no such file", where=where, next_step=RESTORE)
+        return digest
+
+    @cached_property
+    def by_key(self) -> dict[str, FileDigest]:
+        """The same digests by the files' keys in the store."""
+        return {f"{self.key}/{name}": digest for name, digest in self.files.items()}
 
     @property
     def size_bytes(self) -> int:
@@ -69,31 +73,18 @@ def read_shard(files: Files, kind: ShardKind, shard: int) -> ShardInfo | None:
     """
     key = f"{shard_folder(kind, shard)}/shard.json"
     where = files.describe(key)
-    document = load_json(files, key)
-    if document is None:
+    data = read_document(files, key)
+    if data is None:
         return None
+    document = parse_json(data, where=where)
     if document.get("format") != FORMAT or document.get("kind") != kind or document.get("shard") != shard:
-        raise StoreCorruptError(
-            f"does not describe shard {shard} of kind {kind}, format {FORMAT}", where=where
-        )
+        what = f"does not describe shard {shard} of kind {kind}, format {FORMAT}"
+        raise StoreCorruptError(what, where=where, next_step=RESTORE)
     counts: dict[str, int] = take(document, "counts", dict, where=where)
-    listed: dict[str, object] = take(document, "files", dict, where=where)
     for name in counts:
         take(counts, name, int, where=where)
-    digests = {}
-    for name, entry in listed.items():
-        check_key(name, where=where)
-        if not isinstance(entry, dict):
-            raise StoreCorruptError(f"file {name!r} has no size and digest", where=where)
-        digest = FileDigest(
-            take(entry, "size_bytes", int, where=where), take(entry, "sha256", str, where=where)
-        )
-        if digest.size_bytes < 0 or not _SHA256.fullmatch(digest.sha256):
-            raise StoreCorruptError(f"file {name!r} has an invalid size or digest", where=where)
-        digests[name] = digest
-    data = files.read(key)
-    assert data is not None
-    return ShardInfo(kind, shard, counts, digests, hashlib.sha256(data).hexdigest())
+    digests = take_digests(take(document, "files", dict, where=where), where=where)
+    return ShardInfo(kind, shard, counts, digests, FileDigest.of(data).sha256)
 
 
 def published_shards(root: str | os.PathLike[str] | Files, kind: ShardKind) -> list[ShardInfo]:
@@ -126,12 +117,6 @@ def withdraw(folder: Path) -> None:
     (folder / "shard.json").unlink(missing_ok=True)
     if folder.exists():
         shutil.rmtree(folder)
-
-
-def digest_file(path: Path) -> FileDigest:
-    """Size and SHA-256 of a local file, read once with little memory."""
-    with path.open("rb") as file:
-        return FileDigest(os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 class StagedShard:
@@ -182,7 +167,7 @@ class StagedShard:
                 "files": {name: vars(digest) for name, digest in digests.items()},
             }
         )
-        sha256 = hashlib.sha256(document).hexdigest()
+        sha256 = FileDigest.of(document).sha256
         if self._replaces is not None and sha256 != self._replaces:
             raise StoreError(
                 "the shard was made anew, and its bytes differ from those that were published",

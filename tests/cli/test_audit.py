@@ -17,9 +17,8 @@ from inkplex_data.grid import MASK_ALL, PAD
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.speech.prefix import build_prefix
 from inkplex_data.store.describe import write_description
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import PrefixShardWriter, RecordingShardWriter
-from inkplex_data.store.snapshot import publish_snapshot
 from tests.store.made import Made, add_calls, call_part
 
 FRAMES = 30
@@ -79,7 +78,6 @@ def store(tmp_path: Path) -> Path:
         prefixes.add(row, {"codes": prefix.codes, "text": prefix.text, "role": prefix.role})
         prefixes.publish()
     publish_snapshot(made.root)
-    rebuild_index(made.root)
     return tmp_path / "store"
 
 

@@ -20,8 +20,7 @@ from inkplex_data.cli import say as saying
 from inkplex_data.cli.app import app, main
 from inkplex_data.printable import in_ascii, plain, plain_lines
 from inkplex_data.problems import Problem
-from inkplex_data.store.index import rebuild_index
-from inkplex_data.store.snapshot import publish_snapshot
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from tests.cli.test_output import verbs
 from tests.conftest import ROOT
 from tests.export.made import noise
@@ -87,7 +86,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     part.words = part.words.with_columns(text=part.words["text"] + BAD, speaker=part.words["text"] + BAD)
     add_calls(made, 2, [part])
     publish_snapshot(folder / "store", refused=[Problem.of("unexpected", f"{BAD}3", BAD, item=BAD)])
-    rebuild_index(folder / "store")
     return folder
 
 
