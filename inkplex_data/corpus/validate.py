@@ -229,6 +229,7 @@ def _folder(path: Path) -> Iterator[Fault]:
     except CorpusError:
         texts = {}
     checked: set[str] = set()
+    found: Iterator[Fault]
     for parent, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
