@@ -71,7 +71,7 @@ def _check_events(text: str) -> None:
     """Raise ValueError for what no recipe needs; stops at the first event that is too much."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        place = _place(event.start_mark)
+        place = _place(event.start_mark) if event.start_mark is not None else ""
         if isinstance(event, yaml.AliasEvent):
             raise ValueError(f"has an alias (*{event.anchor}) {place}; write the value out")
         if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) is not None:

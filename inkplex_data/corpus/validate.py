@@ -250,6 +250,7 @@ def _folder(path: Path) -> Iterator[Fault]:
             yield from (fault.at(str(path)) for fault in faults if fault.code == UNNAMABLE)
             texts = _texts(calls.entries)
     checked: set[str] = set()
+    found: Iterator[Fault]
     for parent, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):

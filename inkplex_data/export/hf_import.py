@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,12 +12,13 @@ from typing import Any, Final
 from inkplex_data.atomic import replacing, write_json, write_json_lines
 from inkplex_data.corpus.assemble import LINE_INVALID
 from inkplex_data.corpus.folder import AUDIO_SUFFIXES, MANIFEST_NAME
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.corpus.names import UNNAMABLE, name_fault
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.export.calls import ExportSummary, prepared_folder
 from inkplex_data.export.file_names import FileNames
-from inkplex_data.faults import short
+from inkplex_data.faults import FaultError, short
 from inkplex_data.grid import SPLITS
 from inkplex_data.libraries import require
 from inkplex_data.printable import is_unicode
@@ -64,7 +64,7 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
                 dataset,
             )
             columns = _Columns(split, sides, words)
-            for index, row in enumerate(undecoded):
+            for index, row in _rows(undecoded, split, source):
                 call_id = str(row.get("call_id") or row.get("id") or f"{split}-{index:06d}")
                 try:
                     line = _row(row, call_id, columns, folder=folder, name=names.of(call_id))
@@ -79,6 +79,20 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
             shutil.rmtree(folder / AUDIO_FOLDER, ignore_errors=True)
     write_json_lines(folder / MANIFEST_NAME, lines)
     return summary
+
+
+def _rows(dataset: Any, split: str, source: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows with their numbers. Raises CorpusError for a row with text that is not UTF-8."""
+    number = -1
+    try:
+        for number, row in enumerate(dataset):
+            yield number, row
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"row {number + 1} of split {split!r} holds text that is not UTF-8 ({short(error.object[:20])})",
+            where=source,
+            next_step="Write the text columns again, as UTF-8.",
+        ) from error
 
 
 def _splits(datasets: Any, source: str, cache: Path) -> Iterator[tuple[str, Any]]:
@@ -178,8 +192,8 @@ def _conditions(value: Any) -> dict[str, Any] | None:
     """An object, as a column of structs or of JSON text has it; anything else is somebody else's column."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_json(value)
+        except FaultError:
             return None
     return value if isinstance(value, dict) else None
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from inkplex_data.errors import ConfigError, UsageError
+from inkplex_data.errors import ConfigError, CorpusError, UsageError
 from inkplex_data.grid import TEXT_CARD
+from inkplex_data.reading import read_bounded
 from inkplex_data.speech.tokenizer_spans import SpanFinder, Spans
 
 if TYPE_CHECKING:
@@ -62,19 +63,18 @@ class TextTokenizer:
         """
         file = SMALL_MODEL if path is None else Path(path)
         try:
-            with file.open("rb") as opened:
-                serialized = opened.read(MAX_MODEL_BYTES + 1)
+            serialized = read_bounded(file, MAX_MODEL_BYTES)
         except OSError as error:
             raise ConfigError(
                 f"the tokenizer cannot be read: {error.strerror or error}",
                 where=str(file),
                 next_step="Give the path of a SentencePiece model, or none to use the small one that comes with the package.",
             ) from error
-        if len(serialized) > MAX_MODEL_BYTES:
+        except CorpusError as error:
             raise ConfigError(
                 f"a tokenizer of more than {MAX_MODEL_BYTES:,} bytes is not a SentencePiece model of 32,000 pieces",
                 where=str(file),
-            )
+            ) from error
         return cls(serialized, SMALL_NAME if path is None else file.name)
 
     @property
@@ -150,7 +150,10 @@ def _load(serialized: bytes, name: str) -> SentencePieceProcessor:
         if not serialized:
             raise RuntimeError("the file is empty")
         model.LoadFromSerializedProto(serialized)
-    except RuntimeError as error:
+        # A damaged model loads, and fails at the piece that is no text.
+        for piece_id in range(model.vocab_size()):
+            model.id_to_piece(piece_id)
+    except (RuntimeError, UnicodeDecodeError) as error:
         raise ConfigError(f"not a SentencePiece model: {error}", where=name) from error
     faults = [
         f"the id of {token} is {got}; the text stream needs {wanted}"
