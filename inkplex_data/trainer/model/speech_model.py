@@ -1,4 +1,4 @@
-"""The frozen speech model of a run, and whether a store fits it."""
+"""The speech model of a run as it is loaded, and whether a store fits it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,21 @@ class SpeechModel:
 
 @dataclass(frozen=True)
 class StoreIdentity:
-    """What a run and its checkpoints share with a store. codec: its sha256; state_width: D."""
+    """What a run and its checkpoints share with a store. codec: its sha256; state_width: D, None
+    where no memory is read."""
 
     codec: str
     codec_id: str
     codec_untrained: bool
     tokenizer_sha256: str
     text_pieces: int
-    state_width: int
+    state_width: int | None
 
 
-def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = False) -> StoreIdentity:
-    """Read what matters for training and evaluation out of a store.
+def store_identity(
+    store: Store, *, split: str, allow_untrained_codec: bool = False, memory: bool = True
+) -> StoreIdentity:
+    """Read what matters for training and evaluation out of a store. memory: whether states are read.
 
     Raises UsageError for a store whose build has not finished, and ConfigError for an untrained codec that
     was not allowed, and where the split has no call with states or states of several widths.
@@ -62,6 +65,18 @@ def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = Fa
             where=store.root,
             next_step="Build with trained Mimi weights, or give --allow-untrained-codec to try the machinery.",
         )
+    return StoreIdentity(
+        codec=str(codec["sha256"]),
+        codec_id=str(codec["id"]),
+        codec_untrained=bool(codec["untrained"]),
+        tokenizer_sha256=str(tokenizer["sha256"]),
+        text_pieces=int(tokenizer["pieces"]),
+        state_width=_state_width(store, split) if memory else None,
+    )
+
+
+def _state_width(store: Store, split: str) -> int:
+    """The width of the states of a split's recordings. Raises ConfigError where there are none, or several widths."""
     calls = store.calls().filter(pl.col("split") == split).select("recording_id").collect()
     recordings = store.recordings().select("recording_id", "state_width").collect()
     widths = calls.join(recordings, on="recording_id")["state_width"].unique().sort().to_list()
@@ -74,16 +89,10 @@ def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = Fa
             where=store.root,
             next_step="Use a single reasoning model in a store."
             if widths
-            else "Build with `memory.capture`, or from recordings that name their states.",
+            else "Build with `memory.capture` or from recordings that name their states, or train the speech model "
+            "itself: -p finetune_lora.",
         )
-    return StoreIdentity(
-        codec=str(codec["sha256"]),
-        codec_id=str(codec["id"]),
-        codec_untrained=bool(codec["untrained"]),
-        tokenizer_sha256=str(tokenizer["sha256"]),
-        text_pieces=int(tokenizer["pieces"]),
-        state_width=int(widths[0]),
-    )
+    return int(widths[0])
 
 
 def open_speech_model(

@@ -3,7 +3,8 @@
     RUN/checkpoints/update-000050.safetensors …   RUN/metrics.jsonl   RUN/checks.jsonl
     RUN/panel.json   RUN/selected.json   RUN/tensorboard/
 
-Only writer and readers train (seeds/000, "Current sequence memory", section 10). The position in the data is
+What trains is a choice of the recipe: writer and readers on a frozen model (seeds/000, "Current sequence memory",
+section 10), adapters, or the speech model itself. The position in the data is
 part of each checkpoint, and moves on disk with it alone.
 """
 
@@ -23,11 +24,9 @@ from inkplex_data.loader.saved_position import reopen
 from inkplex_data.plural import counted
 from inkplex_data.store.reader import Store, open_store
 from inkplex_data.trainer.evaluate.scoring import scorable
-from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import (
     SpeechModel,
     StoreIdentity,
-    make_readers,
     open_speech_model,
     store_identity,
 )
@@ -40,6 +39,7 @@ from inkplex_data.trainer.run.run_progress import TrainReporter
 from inkplex_data.trainer.run.run_state import CheckpointFolder, capture, compatibility, restore
 from inkplex_data.trainer.run.selection import Check, select
 from inkplex_data.trainer.run.train_config import TrainRecipe, recipe_differences
+from inkplex_data.trainer.run.trained_parts import make_model, trained_groups
 from inkplex_data.trainer.run.update import Updater
 
 CHECKPOINTS = "checkpoints"
@@ -123,18 +123,22 @@ class _Run:
         self.saved: Checkpoint | None = found[1] if found is not None else None
         self.store = stack.enter_context(self._open_store(store))
         identity = store_identity(
-            self.store, split=recipe.data.split, allow_untrained_codec=options.allow_untrained_codec
+            self.store,
+            split=recipe.data.split,
+            allow_untrained_codec=options.allow_untrained_codec,
+            memory=recipe.reads_memory,
         )
         speech = open_speech_model(recipe.model, identity, device=ranks.device)
-        readers = make_readers(recipe, speech.lm, state_width=identity.state_width)
-        self.model = ConnectedLM(speech.lm, readers)
-        self.compatibility = compatibility(speech, identity, readers)
+        self.model = make_model(recipe, speech.lm, state_width=identity.state_width)
+        self.compatibility = compatibility(speech, identity, self.model.memory)
         self._refuse_another_run()
         self.loader = stack.enter_context(self._make_loader())
         self.updates = updates_in_run(
             self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
         )
-        optimizer, schedule = make_optimizer(readers.parameters(), recipe.optimizer, updates=self.updates)
+        optimizer, schedule = make_optimizer(
+            trained_groups(self.model), recipe.optimizer, updates=self.updates
+        )
         self.updater = Updater(
             self.model,
             optimizer,
@@ -145,9 +149,9 @@ class _Run:
             recompute=recipe.model.recompute,
         )
         if self.saved is not None:
-            restore(self.saved, readers, optimizer, schedule)
+            restore(self.saved, self.model, optimizer, schedule)
             self.loader.load_state_dict(self.saved.cursor)
-        ranks.same_everywhere(readers.parameters())
+        ranks.same_everywhere(self.updater.trained)
         if ranks.first:
             run.mkdir(parents=True, exist_ok=True)
         # The panel of a run is written once; other ranks read it only when the first has done so.
@@ -204,15 +208,15 @@ class _Run:
     def _check(self) -> None:
         assert self.checks is not None and self.recipe.checks is not None
         row = self.checks.check(self.model, self.done)
-        row["voice_kept"] = as_check(row).voice_kept(self.recipe.checks.margin_nats)
+        if not self.recipe.trains_speech:
+            row["voice_kept"] = as_check(row).voice_kept(self.recipe.checks.margin_nats)
         if self.log is not None:
             self.log.check(row)
         self.reporter.check(row)
 
     def _save(self) -> None:
         if self.ranks.first:
-            readers = self.model.memory
-            tensors, values = capture(readers, self.updater.optimizer, self.updater.schedule)
+            tensors, values = capture(self.model, self.updater.optimizer, self.updater.schedule)
             progress = {
                 "update": self.done,
                 "updates": self.updates,
@@ -270,9 +274,12 @@ class _Run:
             )
 
     def _make_loader(self) -> Loader:
-        data = self.recipe.data
-        able = scorable(self.store, data.split, "own")
-        self.left_out = len(scorable(self.store, data.split, "none")) - len(able)
+        data, able = self.recipe.data, None
+        self.left_out = 0
+        if not self.recipe.trains_speech:
+            # Calls without memory train nothing of it and would only thin out the update's gradient.
+            able = scorable(self.store, data.split, "own")
+            self.left_out = len(scorable(self.store, data.split, "none")) - len(able)
         return make_loader(
             self.store,
             data.split,
@@ -282,10 +289,10 @@ class _Run:
             workers=self.options.workers,
             prefetch_bytes=self.options.prefetch_bytes,
             device=self.ranks.device,
-            window_frames=data.window_frames,
+            window_frames=data.longest_frames,
+            memory="own" if self.recipe.reads_memory else "none",
             cut="seeded",
             context_frames=self.model.lm.config.context,
-            # Calls without memory train nothing and would only thin out the update's gradient.
             call_ids=able if self.left_out else None,
             group=data.calls_per_update,
         )
@@ -295,18 +302,17 @@ class _Run:
             return None
         return PanelChecks(
             self.recipe.checks,
+            self.recipe,
             self.run,
             self.store,
             self.ranks,
-            seed=self.recipe.seed,
-            window_frames=self.recipe.data.window_frames,
             workers=self.options.workers,
             resumed=self.saved is not None,
         )
 
     def _introduce(self, identity: StoreIdentity, speech: SpeechModel) -> None:
         say = self.reporter.note
-        trained = sum(value.numel() for value in self.model.memory.parameters())
+        trained = sum(value.numel() for value in self.updater.trained)
         say(
             f"{self.loader.samples} calls or windows per pass, {self.updates} updates, {trained:,} trainable parameters, "
             f"{self.ranks.world_size} × {self.ranks.device.type}"

@@ -15,7 +15,6 @@ from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import (
     SpeechModel,
     StoreIdentity,
-    make_readers,
     open_speech_model,
     store_identity,
 )
@@ -24,6 +23,7 @@ from inkplex_data.trainer.run.checks import PANEL_FILE
 from inkplex_data.trainer.run.loop import CHECKPOINTS, SELECTED_FILE
 from inkplex_data.trainer.run.run_state import MODEL, CheckpointFolder, compatibility, restore_module
 from inkplex_data.trainer.run.train_config import TrainRecipe
+from inkplex_data.trainer.run.trained_parts import make_model, narrow
 
 __all__ = ["PANEL_FILE", "TrainedModel", "find_checkpoint", "load_trained"]
 
@@ -89,7 +89,7 @@ def load_trained(
 ) -> TrainedModel:
     """The model of a checkpoint or run, checked against a store's tokenizer, codec and widths.
 
-    weights: where the frozen model's weights lie now, as in the recipe by default. An untrained codec is
+    weights: where the weights before training lie now, as in the recipe by default. An untrained codec is
     allowed, because it was when training. Raises CheckpointError for what does not fit, ConfigError for a
     split without memory.
     """
@@ -100,13 +100,15 @@ def load_trained(
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"its recipe cannot be read: {error}", where=str(path)) from error
     config = recipe.model if weights is None else recipe.model.model_copy(update={"weights": weights})
-    identity = store_identity(store, split=split, allow_untrained_codec=True)
+    identity = store_identity(store, split=split, allow_untrained_codec=True, memory=recipe.reads_memory)
     speech = open_speech_model(config, identity, device=device)
-    readers = make_readers(recipe, speech.lm, state_width=identity.state_width)
-    wanted = compatibility(speech, identity, readers)
+    dtype = speech.lm.text_emb.weight.dtype
+    model = make_model(recipe, speech.lm, state_width=identity.state_width)
+    wanted = compatibility(speech, identity, model.memory)
     check_compatibility(checkpoint.compatibility, wanted, where=str(path))
-    restore_module(checkpoint, readers)
-    return TrainedModel(ConnectedLM(speech.lm, readers).eval(), recipe, checkpoint, path, speech, identity)
+    restore_module(checkpoint, model)
+    narrow(model.lm, dtype)
+    return TrainedModel(model.eval(), recipe, checkpoint, path, speech, identity)
 
 
 def _selected(path: Path) -> int | None:

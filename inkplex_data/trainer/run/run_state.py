@@ -36,16 +36,21 @@ _NAME = re.compile(r"update-(\d{6,})\.safetensors")
 log = logging.getLogger(__name__)
 
 
-def compatibility(speech: SpeechModel, store: StoreIdentity, memory: MemoryReaders) -> dict[str, Any]:
-    """The fields that a checkpoint must share with a run: the frozen model's identity and sizes, tokenizer,
-    codec, store format, and the widths of writer and readers."""
-    writer = memory.writer
-    return {
+def compatibility(speech: SpeechModel, store: StoreIdentity, memory: MemoryReaders | None) -> dict[str, Any]:
+    """The fields that a checkpoint must share with a run: the identity of the model before training and sizes, tokenizer,
+    codec, store format, and the widths of writer and readers where there are any."""
+    fields = {
         "model": speech.identity,
         "model_sizes": asdict(speech.lm.config),
         "tokenizer_sha256": store.tokenizer_sha256,
         "codec": store.codec,
         "store_format": FORMAT,
+    }
+    if memory is None:
+        return fields
+    writer = memory.writer
+    return {
+        **fields,
         "state_inputs": writer.hidden.in_features,
         "text_width": writer.text.in_features,
         "slot_width": writer.slot_width,

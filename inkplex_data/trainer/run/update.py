@@ -64,7 +64,7 @@ class Updater:
     recompute: bool = False
 
     def __post_init__(self) -> None:
-        self._trained: list[Parameter] = [value for value in self.model.parameters() if value.requires_grad]
+        self.trained: list[Parameter] = [value for value in self.model.parameters() if value.requires_grad]
 
     def totals(self, targets: Sequence[Targets]) -> Tensor:
         """Denominators of text and voice over the update, float64 [2], from this rank's part of it."""
@@ -91,9 +91,10 @@ class Updater:
         Raises DivergedError for a loss or gradient that is not finite, before the parameters change.
         """
         totals = self.totals(list(group.targets()))
-        for parameter in self._trained:
+        for parameter in self.trained:
             parameter.grad = torch.zeros_like(parameter)
-        device, readers = self.ranks.device, len(self.model.memory.readers)
+        device, memory = self.ranks.device, self.model.memory
+        readers = 0 if memory is None else len(memory.readers)
         numerators = torch.zeros(2, dtype=torch.float64, device=device)
         part_sums = torch.zeros(len(PARTS), dtype=torch.float64, device=device)
         counts = torch.zeros(len(PARTS) + 2, dtype=torch.int64, device=device)
@@ -116,10 +117,10 @@ class Updater:
             if added is not None:
                 strength.residual += added.residual
                 strength.native += added.native
-        self.ranks.add_up(*(parameter.grad for parameter in self._trained if parameter.grad is not None))
+        self.ranks.add_up(*(parameter.grad for parameter in self.trained if parameter.grad is not None))
         self.ranks.add_up(numerators, part_sums, strength.residual, strength.native)
         self.ranks.add_up(counts)
-        norm = float(clip_grad_norm_(self._trained, self.options.clip_norm))
+        norm = float(clip_grad_norm_(self.trained, self.options.clip_norm))
         if not norm < float("inf"):
             raise DivergedError(
                 f"the gradient norm is {norm}",
