@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -24,6 +25,8 @@ from inkplex_data.grid import CODEBOOKS
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
 
 WEIGHTS_FILE = "model.safetensors"
+_TYPES = {torch.bfloat16: "BF16", torch.float32: "F32", torch.float16: "F16", torch.float64: "F64"}
+"""The format's names of types."""
 
 _SPLIT = re.compile(r"(.*\.self_attn\.)(in|out)_projs\.(\d+)\.weight$")
 _PACKED_ATTENTION = re.compile(r"depformer\.layers\.\d+\.self_attn\.(in_proj_weight|out_proj\.weight)$")
@@ -33,11 +36,30 @@ _POSITION = re.compile(
 
 
 @dataclass(frozen=True)
+class LoadReport:
+    """What a load did beside reading. expanded: tensors that the file lacks or has for fewer depth positions.
+    cast: how many tensors changed type, by both types, `F32 -> BF16`. Nothing is ever ignored: a tensor without a place
+    is refused."""
+
+    expanded: tuple[str, ...] = ()
+    cast: Mapping[str, int] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """A sentence for people, empty where nothing happened."""
+        said = [f"{count} tensors cast {types}" for types, count in self.cast.items()]
+        if self.expanded:
+            said.insert(0, f"{len(self.expanded)} tensors expanded to more depth positions")
+        return ", ".join(said)
+
+
+@dataclass(frozen=True)
 class _Entry:
-    """A tensor to be: its shape, and how to read it."""
+    """A tensor to be: its shape, the file's name of its type, how to read it, and whether it was made of others."""
 
     shape: tuple[int, ...]
+    dtype: str
     read: Callable[[], Tensor]
+    expanded: bool = False
 
 
 def load_personaplex(
@@ -48,6 +70,20 @@ def load_personaplex(
     dtype: torch.dtype = torch.bfloat16,
 ) -> PersonaPlexLM:
     """A frozen model in `dtype` on `device` with the weights of `path`, a safetensors file or its folder.
+
+    Raises CheckpointError as `load_reported` does.
+    """
+    return load_reported(path, config, device=device, dtype=dtype)[0]
+
+
+def load_reported(
+    path: Path | str,
+    config: PersonaPlexConfig | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.bfloat16,
+) -> tuple[PersonaPlexLM, LoadReport]:
+    """The same, and what was changed on the way.
 
     Tensors are read one by one, so at most one is held twice. Raises CheckpointError where the file cannot be
     read, or names or shapes do not fit `config` (the released model by default); all misfits are named.
@@ -67,8 +103,9 @@ def load_personaplex(
     try:
         with safe_open(path, framework="pt", device=str(device)) as file:
             entries = {
-                name: _Entry(tuple(file.get_slice(name).get_shape()), _reader(file, name))
+                name: _Entry(tuple(part.get_shape()), str(part.get_dtype()), _reader(file, name))
                 for name in file.keys()  # noqa: SIM118 (not a dict)
+                for part in [file.get_slice(name)]
             }
             entries = _fit(_join_split(entries), wanted)
             _refuse_misfits(entries, wanted, path)
@@ -78,7 +115,12 @@ def load_personaplex(
             f"not a readable safetensors file: {error}", where=str(path), next_step="Download it again."
         ) from error
     model.load_state_dict(state, strict=True, assign=True)
-    return model.freeze().eval()
+    types = Counter(entries[name].dtype for name in wanted)
+    report = LoadReport(
+        expanded=tuple(name for name in wanted if entries[name].expanded),
+        cast={f"{own} -> {_TYPES[dtype]}": n for own, n in types.items() if own != _TYPES.get(dtype)},
+    )
+    return model.freeze().eval(), report
 
 
 def _reader(file: safe_open, name: str) -> Callable[[], Tensor]:
@@ -101,7 +143,7 @@ def _join_split(entries: dict[str, _Entry]) -> dict[str, _Entry]:
         if sorted(parts) != list(range(len(parts))) or any(len(part.shape) != 2 for part in slices):
             raise CheckpointError(f"the slices of {name} are not numbered 0 … {len(parts) - 1}")
         rows = sum(part.shape[0] for part in slices)
-        joined[name] = _Entry((rows, slices[0].shape[1]), _concatenation(slices))
+        joined[name] = _Entry((rows, slices[0].shape[1]), slices[0].dtype, _concatenation(slices))
     return joined
 
 
@@ -112,17 +154,19 @@ def _fit(entries: dict[str, _Entry], wanted: Mapping[str, tuple[int, ...]]) -> d
         have = entries.get(name)
         if have is not None:
             if _PACKED_ATTENTION.match(name) and (2 * have.shape[0], *have.shape[1:]) == shape:
-                entries[name] = _Entry(shape, _concatenation([have, have]))
+                entries[name] = _Entry(shape, have.dtype, _concatenation([have, have]), expanded=True)
             continue
         if found := _POSITION.match(name):
             head, position, tail = found.groups()
             source = f"{head}{int(position) - CODEBOOKS}{tail}"
             if int(position) >= CODEBOOKS and source in entries:
-                entries[name] = _Entry(entries[source].shape, _concatenation([entries[source]]))
+                have = entries[source]
+                entries[name] = _Entry(have.shape, have.dtype, _concatenation([have]), expanded=True)
             elif head == "depformer_emb." and int(position) == CODEBOOKS - 1:
                 # An 8-position model never feeds its last code on, so this table has no source; a zero table
                 # gives position 8 its projection alone, as if the code before were no input.
-                entries[name] = _Entry(shape, functools.partial(torch.zeros, shape))
+                dtype = entries["emb.0.weight"].dtype if "emb.0.weight" in entries else "BF16"
+                entries[name] = _Entry(shape, dtype, functools.partial(torch.zeros, shape), expanded=True)
     return entries
 
 

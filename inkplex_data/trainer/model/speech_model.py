@@ -14,9 +14,10 @@ import torch
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import MemoryReaders
-from inkplex_data.trainer.model.load_weights import WEIGHTS_FILE, load_personaplex
-from inkplex_data.trainer.model.personaplex import PersonaPlexLM
-from inkplex_data.trainer.run.train_config import ModelConfig, TrainRecipe
+from inkplex_data.trainer.model.load_weights import LoadReport, load_reported
+from inkplex_data.trainer.model.model_files import ModelFiles, find_model
+from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
+from inkplex_data.trainer.run.train_config import PREDICTED, ModelConfig, TrainRecipe
 
 _MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors format."""
@@ -26,11 +27,12 @@ _PROBE_BYTES = 4_096
 @dataclass(frozen=True)
 class SpeechModel:
     """identity: a name that differs where the weights differ. untrained: seeded, so that only a test of the
-    machinery can come of it."""
+    machinery can come of it. report: what loading changed."""
 
     lm: PersonaPlexLM
     identity: str
     untrained: bool
+    report: LoadReport = LoadReport()
 
 
 @dataclass(frozen=True)
@@ -103,26 +105,50 @@ def open_speech_model(
     Raises CheckpointError for weights that cannot be read or do not fit, ConfigError for a tokenizer that is
     not the model's.
     """
-    dtype = torch.bfloat16 if config.dtype == "bfloat16" else torch.float32
-    architecture = config.architecture(text_card=store.text_pieces)
+    files = None if config.seed is not None else find_model(config.weights)
+    architecture = architecture_of(config, files, text_card=store.text_pieces)
     if store.text_pieces > architecture.text_card:
         raise ConfigError(
             f"the store's tokenizer has {store.text_pieces} pieces, the model has {architecture.text_card} text classes",
             next_step="Build the store with the tokenizer of the speech model.",
         )
-    if config.seed is not None:
-        lm = PersonaPlexLM.seeded(architecture, config.seed).to(device=device, dtype=dtype).freeze().eval()
-        return SpeechModel(lm, f"seeded:{config.seed}", untrained=True)
-    path = Path(config.weights)
-    path = path / WEIGHTS_FILE if path.is_dir() else path
-    if store.text_pieces != architecture.text_card:
+    if files is not None and store.text_pieces != architecture.text_card:
         raise ConfigError(
             f"the store's tokenizer has {store.text_pieces} pieces, the model's has {architecture.text_card}",
             next_step="Build the store with the tokenizer that comes with the speech model.",
         )
-    _refuse_other_tokenizer(path.parent, store)
-    lm = load_personaplex(path, architecture, device=device, dtype=dtype)
-    return SpeechModel(lm, f"safetensors:{fingerprint(path)}", untrained=False)
+    if files is not None:
+        _refuse_other_tokenizer(files.folder, store)
+    return load_speech_model(config, files, architecture, device=device)
+
+
+def architecture_of(config: ModelConfig, files: ModelFiles | None, *, text_card: int) -> PersonaPlexConfig:
+    """The sizes of a model: the recipe's where it gives any, else those of `config.json`, else the released ones.
+
+    Raises ConfigError for a `config.json` of another architecture.
+    """
+    if files is not None and config.sizes is None:
+        found = files.sizes(dep_q=PREDICTED[config.family])
+        if found is not None:
+            return found
+    return config.architecture(text_card=text_card)
+
+
+def load_speech_model(
+    config: ModelConfig,
+    files: ModelFiles | None,
+    architecture: PersonaPlexConfig,
+    *,
+    device: torch.device | str = "cpu",
+) -> SpeechModel:
+    """The frozen model of a recipe, without files a seeded one. Raises CheckpointError for weights that do not fit."""
+    dtype = torch.bfloat16 if config.dtype == "bfloat16" else torch.float32
+    if files is None:
+        assert config.seed is not None
+        lm = PersonaPlexLM.seeded(architecture, config.seed).to(device=device, dtype=dtype).freeze().eval()
+        return SpeechModel(lm, f"seeded:{config.seed}", untrained=True)
+    lm, report = load_reported(files.weights, architecture, device=device, dtype=dtype)
+    return SpeechModel(lm, f"safetensors:{fingerprint(files.weights)}", untrained=False, report=report)
 
 
 def make_readers(recipe: TrainRecipe, lm: PersonaPlexLM, *, state_width: int) -> MemoryReaders:

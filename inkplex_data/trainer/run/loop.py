@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from inkplex_data.atomic import write_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import Loader, make_loader
@@ -93,6 +95,9 @@ def train(
     with meet(options.device) as ranks:
         teller = reporter if reporter is not None and ranks.first else TrainReporter()
         with ExitStack() as stack:
+            # What a run saves of torch's random state follows from its recipe, not from who calls it.
+            stack.enter_context(torch.random.fork_rng(devices=[]))
+            torch.manual_seed(recipe.seed)
             return _Run(recipe, store, run, options, ranks=ranks, reporter=teller, stack=stack).go()
 
 

@@ -79,6 +79,14 @@ def find_checkpoint(path: Path) -> Path:
     return folder.path(update if update in updates else updates[-1])
 
 
+def recipe_of(checkpoint: Checkpoint, path: Path) -> TrainRecipe:
+    """The recipe that a checkpoint was trained with. Raises CheckpointError where it has none that can be read."""
+    try:
+        return TrainRecipe.model_validate(checkpoint.progress["recipe"])
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"its recipe cannot be read: {error}", where=str(path)) from error
+
+
 def load_trained(
     path: Path,
     store: Store,
@@ -95,10 +103,7 @@ def load_trained(
     """
     path = find_checkpoint(path)
     checkpoint = load_checkpoint(path, only=MODEL)
-    try:
-        recipe = TrainRecipe.model_validate(checkpoint.progress["recipe"])
-    except (KeyError, ValueError) as error:
-        raise CheckpointError(f"its recipe cannot be read: {error}", where=str(path)) from error
+    recipe = recipe_of(checkpoint, path)
     config = recipe.model if weights is None else recipe.model.model_copy(update={"weights": weights})
     identity = store_identity(store, split=split, allow_untrained_codec=True, memory=recipe.reads_memory)
     speech = open_speech_model(config, identity, device=device)
