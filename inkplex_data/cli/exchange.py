@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 PANEL = "Exchange"
 Form = Literal["disk", "parquet"]
 
-export_app = typer.Typer(no_args_is_help=True, help="Write calls, and trained models, in layouts that others read.")
+export_app = typer.Typer(
+    no_args_is_help=True, help="Write calls, and trained models, in layouts that others read."
+)
 import_app = typer.Typer(no_args_is_help=True, help="Read what other tools have written.")
 
 

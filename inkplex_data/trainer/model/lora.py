@@ -103,14 +103,10 @@ def merge_lora(lm: PersonaPlexLM) -> PersonaPlexLM:
 
 
 def _of(linear: nn.Module, name: str, stage: Stage, target: Target, parts: int = 1) -> Projection:
-    return Projection(
-        f"{name}.weight", stage, target, linear, "lora", cast(Linear, linear).weight, parts
-    )
+    return Projection(f"{name}.weight", stage, target, linear, "lora", cast(Linear, linear).weight, parts)
 
 
-def _of_block(
-    block: TemporalBlock | DepthBlock, name: str, stage: Stage, parts: int
-) -> Iterator[Projection]:
+def _of_block(block: TemporalBlock | DepthBlock, name: str, stage: Stage, parts: int) -> Iterator[Projection]:
     attention = block.self_attn
     yield Projection(
         f"{name}.self_attn.in_proj_weight",
@@ -122,9 +118,11 @@ def _of_block(
         parts,
     )
     yield _of(attention.out_proj, f"{name}.self_attn.out_proj", stage, "attention", parts)
-    gates = {"": block.gating} if isinstance(block, TemporalBlock) else {
-        f".{q}": gate for q, gate in enumerate(block.gating)
-    }
+    gates = (
+        {"": block.gating}
+        if isinstance(block, TemporalBlock)
+        else {f".{q}": gate for q, gate in enumerate(block.gating)}
+    )
     for suffix, gate in gates.items():
         for linear in ("linear_in", "linear_out"):
             yield _of(

@@ -101,4 +101,6 @@ def _spelled(width: int, hidden: int) -> int:
     for feed_forward in (size, size + 1, 4 * width):
         if _hidden(width, feed_forward) == hidden:
             return feed_forward
-    raise ConfigError(f"Moshi's configuration cannot spell a gated width of {hidden} in a model of width {width}")
+    raise ConfigError(
+        f"Moshi's configuration cannot spell a gated width of {hidden} in a model of width {width}"
+    )

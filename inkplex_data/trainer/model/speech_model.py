@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,7 +32,7 @@ class SpeechModel:
     lm: PersonaPlexLM
     identity: str
     untrained: bool
-    report: LoadReport = LoadReport()
+    report: LoadReport = field(default_factory=LoadReport)
 
 
 @dataclass(frozen=True)

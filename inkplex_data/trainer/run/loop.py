@@ -1,7 +1,7 @@
 """A training run: from a store and a recipe to checkpoints, metrics and the one that is selected.
 
     RUN/checkpoints/update-000050.safetensors …   RUN/metrics.jsonl   RUN/checks.jsonl
-    RUN/panel.json   RUN/selected.json   RUN/tensorboard/
+    RUN/model.json   RUN/panel.json   RUN/selected.json   RUN/tensorboard/
 
 What trains is a choice of the recipe: writer and readers on a frozen model (seeds/000, "Current sequence memory",
 section 10), adapters, or the speech model itself. The position in the data is
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,26 +32,36 @@ from inkplex_data.trainer.model.speech_model import (
     open_speech_model,
     store_identity,
 )
-from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility
+from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility, load_checkpoint
 from inkplex_data.trainer.run.checks import PanelChecks, as_check
 from inkplex_data.trainer.run.metrics import MetricsLog
 from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
 from inkplex_data.trainer.run.ranks import Ranks, meet
 from inkplex_data.trainer.run.run_progress import TrainReporter
-from inkplex_data.trainer.run.run_state import CheckpointFolder, capture, compatibility, restore
+from inkplex_data.trainer.run.run_state import (
+    CHECKPOINTS,
+    MODEL,
+    SELECTED_FILE,
+    CheckpointFolder,
+    capture,
+    compatibility,
+    find_checkpoint,
+    restore,
+    restore_module,
+)
 from inkplex_data.trainer.run.selection import Check, select
 from inkplex_data.trainer.run.train_config import TrainRecipe, recipe_differences
 from inkplex_data.trainer.run.trained_parts import make_model, trained_groups
 from inkplex_data.trainer.run.update import Updater
 
-CHECKPOINTS = "checkpoints"
-SELECTED_FILE = "selected.json"
+MODEL_FILE = "model.json"
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """How a run runs, which changes none of its losses on one machine. device: `auto` takes a GPU where there
-    is one. stop_after: updates after which it stops, as if interrupted, with a checkpoint."""
+    is one. stop_after: updates after which it stops, as if interrupted, with a checkpoint. begin_from: a run or
+    checkpoint whose trained weights a new run begins with; what goes on from a checkpoint of its own leaves it aside."""
 
     device: str = "auto"
     workers: int = 2
@@ -60,6 +70,7 @@ class RunOptions:
     resume: bool = False
     tensorboard: bool = True
     stop_after: int | None = None
+    begin_from: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,11 @@ class _Run:
         self.model = make_model(recipe, speech.lm, state_width=identity.state_width)
         self.compatibility = compatibility(speech, identity, self.model.memory)
         self._refuse_another_run()
+        self.origin: dict[str, Any] | None = None
+        if self.saved is not None:
+            self.origin = self.saved.progress.get("from")
+        elif options.begin_from is not None:
+            self.origin = self._begin_from(options.begin_from)
         self.loader = stack.enter_context(self._make_loader())
         self.updates = updates_in_run(
             self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
@@ -152,6 +168,7 @@ class _Run:
             recipe.optimizer,
             ranks,
             recompute=recipe.model.recompute,
+            forward_frames=recipe.data.forward_frames,
         )
         if self.saved is not None:
             restore(self.saved, self.model, optimizer, schedule)
@@ -226,6 +243,7 @@ class _Run:
                 "update": self.done,
                 "updates": self.updates,
                 "recipe": self.recipe.model_dump(mode="json"),
+                "from": self.origin,
                 **values,
             }
             fresh = Checkpoint(tensors, self.compatibility, self.loader.state_dict(), progress)
@@ -278,6 +296,36 @@ class _Run:
                 next_step="Resume with the same recipe, or start a run in another folder.",
             )
 
+    def _begin_from(self, path: Path) -> dict[str, Any]:
+        """Take over what another run has trained; returns which state of it that was, as JSON values."""
+        path = find_checkpoint(path)
+        start = load_checkpoint(path, only=MODEL)
+        fields = ("model", "model_sizes", "tokenizer_sha256", "codec")
+        wanted = {name: self.compatibility[name] for name in fields}
+        check_compatibility(start.compatibility, wanted, where=str(path))
+        theirs = TrainRecipe.model_validate(start.progress["recipe"])
+        if theirs.trains_lora and self.recipe.trains_lora and theirs.lora.scaling != self.recipe.lora.scaling:
+            raise ConfigError(
+                f"its adapters have a scaling of {theirs.lora.scaling}, this recipe has {self.recipe.lora.scaling}",
+                where=str(path),
+                next_step=f"Give --set lora.scaling={theirs.lora.scaling}.",
+            )
+        if (theirs.trains == "full") != (self.recipe.trains == "full") and theirs.trains_speech:
+            raise ConfigError(
+                f"a run that trains {self.recipe.trains} has no place for what a run that trains {theirs.trains} has "
+                "learned",
+                where=str(path),
+                next_step="Write its model with `export model`, and begin with that: --model FOLDER.",
+            )
+        restore_module(start, self.model, some=True)
+        update = int(start.progress["update"])
+        self.reporter.note(f"beginning with the weights of {path}, after {counted(update, 'update')}")
+        return {
+            "checkpoint_id": start.checkpoint_id,
+            "revision_id": start.revision_id,
+            "update": update,
+        }
+
     def _make_loader(self) -> Loader:
         data, able = self.recipe.data, None
         self.left_out = 0
@@ -317,6 +365,20 @@ class _Run:
 
     def _introduce(self, identity: StoreIdentity, speech: SpeechModel) -> None:
         say = self.reporter.note
+        about = {
+            "identity": speech.identity,
+            "weights": self.recipe.model.weights,
+            "family": self.recipe.model.family,
+            "sizes": asdict(speech.lm.config),
+            "computes_in": self.recipe.model.dtype,
+            "trains": self.recipe.trains,
+            "expanded": list(speech.report.expanded),
+            "cast": dict(speech.report.cast),
+        }
+        if self.ranks.first:
+            write_json(self.run / MODEL_FILE, about, indent=1)
+        if changed := speech.report.text():
+            say(f"loading the model: {changed}")
         trained = sum(value.numel() for value in self.updater.trained)
         say(
             f"{self.loader.samples} calls or windows per pass, {self.updates} updates, {trained:,} trainable parameters, "

@@ -14,7 +14,6 @@ from torch.optim.lr_scheduler import OneCycleLR
 from inkplex_data.config.section import Section
 from inkplex_data.errors import ConfigError
 
-
 Group = Literal["memory", "temporal", "depth", "embeddings", "heads"]
 """Parts of a model that may learn at their own pace; adapters count with the part that they are attached to."""
 

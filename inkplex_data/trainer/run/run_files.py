@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,19 @@ from inkplex_data.trainer.model.speech_model import (
     open_speech_model,
     store_identity,
 )
-from inkplex_data.trainer.run.checkpoint import SUFFIX, Checkpoint, check_compatibility, load_checkpoint
+from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility, load_checkpoint
 from inkplex_data.trainer.run.checks import PANEL_FILE
-from inkplex_data.trainer.run.loop import CHECKPOINTS, SELECTED_FILE
-from inkplex_data.trainer.run.run_state import MODEL, CheckpointFolder, compatibility, restore_module
+from inkplex_data.trainer.run.run_state import (
+    CHECKPOINTS,
+    MODEL,
+    compatibility,
+    find_checkpoint,
+    restore_module,
+)
 from inkplex_data.trainer.run.train_config import TrainRecipe
 from inkplex_data.trainer.run.trained_parts import make_model, narrow
 
 __all__ = ["PANEL_FILE", "TrainedModel", "find_checkpoint", "load_trained"]
-
-_MAX_SELECTED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,25 +60,6 @@ class TrainedModel:
             "update": self.update,
             "untrained_model": self.speech.untrained,
         }
-
-
-def find_checkpoint(path: Path) -> Path:
-    """`path` itself where it is a checkpoint; in a run's folder the selected checkpoint, else the newest.
-
-    Raises CheckpointError where there is none.
-    """
-    if path.name.endswith(SUFFIX):
-        return path
-    folder = CheckpointFolder(path / CHECKPOINTS)
-    updates = folder.updates()
-    if not updates:
-        raise CheckpointError(
-            "there is no checkpoint here",
-            where=str(path),
-            next_step=f"Give a run's folder, or one of its {CHECKPOINTS}/update-…{SUFFIX}.",
-        )
-    update = _selected(path / SELECTED_FILE)
-    return folder.path(update if update in updates else updates[-1])
 
 
 def recipe_of(checkpoint: Checkpoint, path: Path) -> TrainRecipe:
@@ -114,13 +97,3 @@ def load_trained(
     restore_module(checkpoint, model)
     narrow(model.lm, dtype)
     return TrainedModel(model.eval(), recipe, checkpoint, path, speech, identity)
-
-
-def _selected(path: Path) -> int | None:
-    try:
-        if path.stat().st_size > _MAX_SELECTED_BYTES:
-            return None
-        update = json.loads(path.read_bytes())["update"]
-        return update if isinstance(update, int) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

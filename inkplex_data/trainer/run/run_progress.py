@@ -93,7 +93,10 @@ def update_text(row: Mapping[str, Any], updates: int, seconds_per_update: float)
             f"loss {row['loss']:.4f} (text {row['text_loss']:.4f}, voice {row['voice_loss']:.4f})",
             f"first piece {first:.4f}" if first is not None else "no first piece",
             f"gradient {row['gradient_norm']:.3g}",
-            *(["read " + " ".join(f"{value:.2g}" for value in row["read_strength"])] * bool(row["read_strength"])),
+            *(
+                ["read " + " ".join(f"{value:.2g}" for value in row["read_strength"])]
+                * bool(row["read_strength"])
+            ),
             f"{seconds_per_update:.2f} s/update",
             f"{hms(seconds_per_update * (updates - row['update']))} left",
         ]

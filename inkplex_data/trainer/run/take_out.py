@@ -15,8 +15,8 @@ from inkplex_data.trainer.model.moshi_config import moshi_config
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
 from inkplex_data.trainer.model.speech_model import load_speech_model
 from inkplex_data.trainer.run.checkpoint import Checkpoint, load_checkpoint
-from inkplex_data.trainer.run.run_files import find_checkpoint, recipe_of
-from inkplex_data.trainer.run.run_state import MODEL, restore_module
+from inkplex_data.trainer.run.run_files import recipe_of
+from inkplex_data.trainer.run.run_state import MODEL, find_checkpoint, restore_module
 from inkplex_data.trainer.run.train_config import TrainRecipe
 from inkplex_data.trainer.run.trained_parts import make_model, narrow
 
@@ -82,9 +82,7 @@ def export_model(run: Path, folder: Path, *, weights: str | None = None) -> list
     merge_lora(model.lm)
     narrow(model.lm, dtype)
     state = {name: value.contiguous() for name, value in model.lm.state_dict().items()}
-    return write_model(
-        folder, state, config=moshi_config(model.lm.config), about=_about(checkpoint)
-    )
+    return write_model(folder, state, config=moshi_config(model.lm.config), about=_about(checkpoint))
 
 
 def _speech_of(run: Path) -> tuple[Checkpoint, TrainRecipe]:

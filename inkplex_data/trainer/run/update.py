@@ -1,5 +1,5 @@
-"""One optimiser update: the calls of a group, forward and backward one at a time, divided once by totals that
-every rank knows before its first forward (seeds/000, "Current sequence memory", section 10)."""
+"""One optimiser update: the calls of a group, forward and backward one at a time or several together, divided once
+by totals that every rank knows before its first forward (seeds/000, "Current sequence memory", section 10)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ from inkplex_data.trainer.run.objective import (
 )
 from inkplex_data.trainer.run.optimiser import OptimizerConfig
 from inkplex_data.trainer.run.ranks import Ranks
-from inkplex_data.trainer.run.teacher_forcing import teacher_forced
+from inkplex_data.trainer.run.teacher_forcing import (
+    teacher_forced,
+    teacher_forced_together,
+    together,
+)
 
 if TYPE_CHECKING:
-    from inkplex_data.loader import Group, Targets
+    from inkplex_data.loader import Batch, Group, Targets
 
 
 class DivergedError(InkplexError, ArithmeticError):
@@ -62,6 +66,7 @@ class Updater:
     options: OptimizerConfig
     ranks: Ranks
     recompute: bool = False
+    forward_frames: int | None = None
 
     def __post_init__(self) -> None:
         self.trained: list[Parameter] = [value for value in self.model.parameters() if value.requires_grad]
@@ -99,12 +104,13 @@ class Updater:
         part_sums = torch.zeros(len(PARTS), dtype=torch.float64, device=device)
         counts = torch.zeros(len(PARTS) + 2, dtype=torch.int64, device=device)
         strength = ReadStrength(*torch.zeros(2, readers, dtype=torch.float64, device=device))
-        for batch in group:
-            sums, added = teacher_forced(self.model, batch, self.weights, recompute=self.recompute)
+        for batches in together(group, self.forward_frames):
+            sums, added = self._forward(batches)
             loss = sums.loss(totals[0], totals[1])
             if not bool(torch.isfinite(loss)):
+                names = ", ".join(repr(batch.call_id) for batch in batches)
                 raise DivergedError(
-                    f"the loss of call {batch.call_id!r} is {float(loss.detach())}",
+                    f"the loss of call {names} is {float(loss.detach())}",
                     next_step="Start a run in another folder with a lower optimizer.max_learning_rate.",
                 )
             if loss.requires_grad:  # A call without memory depends on nothing that trains.
@@ -112,8 +118,8 @@ class Updater:
             numerators += _numerators(sums)
             part_sums += sums.part_sums
             counts[:-2] += sums.part_counts
-            counts[-2] += 1
-            counts[-1] += batch.frames
+            counts[-2] += len(batches)
+            counts[-1] += sum(batch.frames for batch in batches)
             if added is not None:
                 strength.residual += added.residual
                 strength.native += added.native
@@ -147,6 +153,12 @@ class Updater:
             calls=calls,
             frames=frames,
         )
+
+    def _forward(self, batches: list[Batch]) -> tuple[LossSums, ReadStrength | None]:
+        if len(batches) == 1:
+            return teacher_forced(self.model, batches[0], self.weights, recompute=self.recompute)
+        sums = teacher_forced_together(self.model, batches, self.weights, recompute=self.recompute)
+        return sums, None
 
 
 def _numerators(sums: LossSums) -> Tensor:
