@@ -1,4 +1,4 @@
-"""`export` and `import`: calls for other tools and trainers, and theirs for ours."""
+"""`export` and `import`: calls and trained models for other tools and trainers, and theirs for ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 PANEL = "Exchange"
 Form = Literal["disk", "parquet"]
 
-export_app = typer.Typer(no_args_is_help=True, help="Write calls in layouts that other trainers read.")
+export_app = typer.Typer(
+    no_args_is_help=True, help="Write calls, and trained models, in layouts that others read."
+)
 import_app = typer.Typer(no_args_is_help=True, help="Read what other tools have written.")
 
 
@@ -76,6 +78,45 @@ def hf(
         lambda store: export_hf_store(store, out, form=form),
         lambda corpus: export_hf_corpus(corpus, out, form=form, agent=agent),
     )
+
+
+RUN = typer.Argument(..., metavar="RUN", help="Folder of a training run, or one of its checkpoints.")
+
+
+@export_app.command("adapter")
+def adapter(
+    run: Path = RUN,
+    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+) -> None:
+    """Write a run's LoRA adapter as the public moshi package loads it beside the base model.
+
+    lora.safetensors and config.json go to moshi.server as --lora-weight and --config-path. The base model is not read.
+    """
+    from inkplex_data.trainer.run.take_out import export_adapter
+
+    for path in export_adapter(run, out):
+        typer.echo(path)
+
+
+@export_app.command("model")
+def model(
+    run: Path = RUN,
+    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    weights: str | None = typer.Option(
+        None,
+        "--model",
+        metavar="PATH",
+        help="The weights that the run began with, if they are not where its recipe says.",
+    ),
+) -> None:
+    """Write a run's whole speech model under the released names, adapters merged, with its config.json.
+
+    The folder works as --model of train, and as weights and configuration of the public moshi package.
+    """
+    from inkplex_data.trainer.run.take_out import export_model
+
+    for path in export_model(run, out, weights=weights):
+        typer.echo(path)
 
 
 @import_app.command("hf")

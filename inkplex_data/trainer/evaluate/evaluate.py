@@ -86,7 +86,7 @@ def evaluate(
         split=split,
         calls=calls,
         memories=memories,
-        window_frames=trained.recipe.data.window_frames,
+        window_frames=trained.recipe.data.longest_frames,
         advance=advance,
     )
     pairs = score_twins(trained.model, store, split=split, calls=calls)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES, Difference, paired_difference
-from inkplex_data.trainer.run.objective import PARTS
+from inkplex_data.trainer.run.objective import PARTS, ObjectiveWeights
 
 MEMORIES = ("none", "own", "wrong")
 """No memory (the baseline), the call's own, and that of another task."""
@@ -69,6 +69,18 @@ def loss_of(scores: pl.DataFrame, measure: str, memory: str) -> float | None:
     chosen = scores.filter(pl.col("memory") == memory, pl.col("part").is_in(MEASURES[measure]))
     targets = int(chosen["targets"].sum())
     return float(chosen["loss_sum"].sum()) / targets if targets else None
+
+
+def objective_loss(scores: pl.DataFrame, memory: str, weights: ObjectiveWeights) -> float:
+    """The loss of an objective, text and voice, over all calls scored under `memory`."""
+    table = pl.DataFrame({"part": PARTS, "weight": weights.by_part()})
+    rows = scores.filter(pl.col("memory") == memory).join(table, on="part")
+    total = 0.0
+    for text in (True, False):
+        chosen = rows.filter(pl.col("part").str.starts_with("text/") == text)
+        bottom = float((chosen["weight"] * chosen["targets"]).sum())
+        total += float((chosen["weight"] * chosen["loss_sum"]).sum()) / bottom if bottom else 0.0
+    return total
 
 
 def compare(

@@ -154,9 +154,10 @@ class Attachment:
 
 
 class ConnectedLM(nn.Module):
-    """A PersonaPlex model with memory: what a training step calls, one call at a time."""
+    """A speech model, with or without a memory to read: what a training step calls. Memory is read one call at a
+    time."""
 
-    def __init__(self, lm: PersonaPlexLM, memory: MemoryReaders) -> None:
+    def __init__(self, lm: PersonaPlexLM, memory: MemoryReaders | None) -> None:
         super().__init__()
         self.lm, self.memory = lm, memory
 
@@ -169,8 +170,8 @@ class ConnectedLM(nn.Module):
         frames: int | None = None,
         recompute: bool = False,
     ) -> tuple[LMOutput, ReadStrength | None]:
-        """codes: [1, 17, T]; memory None is the baseline, the native model alone."""
-        if memory is None:
+        """codes: [B, 17, T], B = 1 with memory; memory None is the speech model alone."""
+        if memory is None or self.memory is None:
             return self.lm.forward_train(codes, recompute=recompute), None
         attached = Attachment(self.memory, memory, chunks=chunks, frames=frames)
         out = self.lm.forward_train(codes, attached.after_block, recompute=recompute)

@@ -13,22 +13,31 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from inkplex_data.trainer.model.cache import KVRing, RingKind
-from inkplex_data.trainer.model.layers import Gating, RMSNorm
+from inkplex_data.trainer.model.layers import Gating, Linear, LowRank, RMSNorm, project
 
 
 class DepthAttention(nn.Module):
     """Self-attention whose packed weights hold one slice per position: `in_proj_weight` [P·3W, W] and
     `out_proj.weight` [P·W, W]."""
 
+    in_proj_lora: LowRank | None
+
     def __init__(self, width: int, heads: int, positions: int) -> None:
         super().__init__()
         self.heads, self.positions = heads, positions
         self.in_proj_weight = nn.Parameter(torch.empty(positions * 3 * width, width))
         nn.init.uniform_(self.in_proj_weight, -(width**-0.5), width**-0.5)
-        self.out_proj = nn.Linear(width, positions * width, bias=False)
+        self.register_module("in_proj_lora", None)
+        self.out_proj = Linear(width, positions * width)
 
     def _slices(self, weight: Tensor) -> Tensor:
         return weight.view(self.positions, -1, weight.shape[-1])
+
+    def _project(self, x: Tensor, weight: Tensor, lora: LowRank | None) -> Tensor:
+        """x [N, P, W], each position through its own slice: [N, P, rows of a slice]."""
+        rows = x.transpose(0, 1)
+        out = torch.bmm(rows, self._slices(weight).to(x.dtype).transpose(1, 2))
+        return (out if lora is None else out + lora.packed(rows)).transpose(0, 1)
 
     def _split(self, packed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[N, t, 3W] to three of [N, H, t, head width]."""
@@ -38,19 +47,19 @@ class DepthAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, P, W], all positions of N frames."""
-        packed = torch.bmm(x.transpose(0, 1), self._slices(self.in_proj_weight).transpose(1, 2))
-        query, key, value = self._split(packed.transpose(0, 1))
+        query, key, value = self._split(self._project(x, self.in_proj_weight, self.in_proj_lora))
         out = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         joined = out.transpose(1, 2).flatten(-2)
-        weight = self._slices(self.out_proj.weight).transpose(1, 2)
-        return torch.bmm(joined.transpose(0, 1), weight).transpose(0, 1)
+        return self._project(joined, self.out_proj.weight, self.out_proj.lora)
 
     def step(self, x: Tensor, position: int, ring: KVRing) -> Tensor:
         """x: [N, 1, W], position `position` of N frames."""
-        query, key, value = self._split(F.linear(x, self._slices(self.in_proj_weight)[position]))
+        weight = self._slices(self.in_proj_weight)[position]
+        query, key, value = self._split(project(x, weight, self.in_proj_lora, position))
         key, value, mask = ring.extend(key, value)
         out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        return F.linear(out.transpose(1, 2).flatten(-2), self._slices(self.out_proj.weight)[position])
+        weight = self._slices(self.out_proj.weight)[position]
+        return project(out.transpose(1, 2).flatten(-2), weight, self.out_proj.lora, position)
 
 
 class DepthBlock(nn.Module):

@@ -1,4 +1,8 @@
-"""Parts that the temporal and the depth transformer share: norm, gated feed-forward, embedding, rotation."""
+"""Parts that the temporal and the depth transformer share: norm, projection, gated feed-forward, embedding, rotation.
+
+A parameter that trains may be wider than the model computes: norms widen, projections narrow their weights to the
+type of their input, and embeddings narrow what they look up. So float32 masters need no copies of their own.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +38,65 @@ class RMSNorm(nn.Module):
         return (wide * (self.alpha.to(wide.dtype) * inverse)).to(x.dtype)
 
 
+class LowRank(nn.Module):
+    """What LoRA adds to a frozen projection: scaling · B A x (arXiv:2106.09685).
+
+    A packed weight [P·out, in] holds P projections, and each has its own pair: A [P, rank, in], B [P, out, rank],
+    float32 whatever the weight is, computed in the type of the input. B starts at zero, so a new one adds zero.
+    """
+
+    def __init__(self, weight: Tensor, *, rank: int, scaling: float, parts: int = 1) -> None:
+        super().__init__()
+        rows, width = weight.shape
+        self.rank, self.scaling = rank, scaling
+        # Drawn where the random state is the CPU's, so that a run begins alike on every device.
+        place = "meta" if weight.is_meta else "cpu"
+        first = torch.empty(parts, rank, width, device=place).uniform_(-(width**-0.5), width**-0.5)
+        self.A = nn.Parameter(first.to(weight.device))
+        self.B = nn.Parameter(torch.zeros(parts, rows // parts, rank, device=weight.device))
+
+    def forward(self, x: Tensor, part: int = 0) -> Tensor:
+        """What projection `part` adds: [..., in] to [..., out]."""
+        inner = F.linear(x, self.A[part].to(x.dtype))
+        return F.linear(inner, self.B[part].to(x.dtype)) * self.scaling
+
+    def packed(self, x: Tensor) -> Tensor:
+        """What every projection adds to its own input: [P, N, in] to [P, N, out]."""
+        inner = torch.bmm(x, self.A.to(x.dtype).transpose(1, 2))
+        return torch.bmm(inner, self.B.to(x.dtype).transpose(1, 2)) * self.scaling
+
+    def delta(self) -> Tensor:
+        """The same as a change of the weight, float32 [P·out, in]."""
+        return (torch.bmm(self.B.float(), self.A.float()) * self.scaling).flatten(0, 1)
+
+
+def project(x: Tensor, weight: Tensor, lora: LowRank | None, part: int = 0) -> Tensor:
+    """x [..., in] through `weight` [out, in] and what is added to it, in the type of x: [..., out]."""
+    out = F.linear(x, weight.to(x.dtype))
+    return out if lora is None else out + lora(x, part)
+
+
+class Linear(nn.Linear):
+    """A projection without bias, computed in the type of its input; `lora` may be attached to it."""
+
+    lora: LowRank | None
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__(width, out, bias=False)
+        self.register_module("lora", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [..., width] to [..., out]."""
+        return project(x, self.weight, self.lora)
+
+
 class Gating(nn.Module):
     """SiLU-gated feed-forward: the first half of `linear_in` gates the second. No bias, no dropout."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.linear_in = nn.Linear(width, 2 * hidden, bias=False)
-        self.linear_out = nn.Linear(hidden, width, bias=False)
+        self.linear_in = Linear(width, 2 * hidden)
+        self.linear_out = Linear(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
         gate, value = self.linear_in(x).chunk(2, dim=-1)
@@ -48,11 +104,18 @@ class Gating(nn.Module):
 
 
 class CodeEmbedding(nn.Embedding):
-    """An embedding in which the id −1 (no input) gives an exact zero vector."""
+    """An embedding in which the id −1 (no input) gives an exact zero vector.
+
+    output_dtype: the type of its vectors, that of the table by default.
+    """
+
+    output_dtype: torch.dtype | None = None
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: int64 of any shape, −1 or 0 … rows − 1; returns ids.shape + [width]."""
         vectors = super().forward(ids.clamp(min=0))
+        if self.output_dtype is not None:
+            vectors = vectors.to(self.output_dtype)
         return torch.where((ids == NO_INPUT).unsqueeze(-1), torch.zeros_like(vectors), vectors)
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,17 +22,13 @@ from torch import Tensor
 
 from inkplex_data.errors import CheckpointError
 from inkplex_data.grid import CODEBOOKS
-from inkplex_data.libraries import HUB_ID, hub_snapshot
-from inkplex_data.plural import counted
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
 
 WEIGHTS_FILE = "model.safetensors"
-RELEASED: Final = "nvidia/personaplex-7b-v1"
-"""Hub id of the released model."""
-_WAYS_ON: Final = (
-    f"Accept the licence of {RELEASED} on the hub and log in, or give the folder that holds {WEIGHTS_FILE}."
-)
-_DTYPES: Final = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+RELEASED: Final = {"personaplex": "nvidia/personaplex-7b-v1", "moshi": "kyutai/moshiko-pytorch-bf16"}
+"""Hub ids of the released models, by family."""
+_TYPES = {torch.bfloat16: "BF16", torch.float32: "F32", torch.float16: "F16", torch.float64: "F64"}
+"""The format's names of types."""
 
 _SPLIT = re.compile(r"(.*\.self_attn\.)(in|out)_projs\.(\d+)\.weight$")
 _PACKED_ATTENTION = re.compile(r"depformer\.layers\.\d+\.self_attn\.(in_proj_weight|out_proj\.weight)$")
@@ -42,32 +38,30 @@ _POSITION = re.compile(
 
 
 @dataclass(frozen=True)
+class LoadReport:
+    """What a load did beside reading. expanded: tensors that the file lacks or has for fewer depth positions.
+    cast: how many tensors changed type, by both types, `F32 -> BF16`. Nothing is ever ignored: a tensor without a place
+    is refused."""
+
+    expanded: tuple[str, ...] = ()
+    cast: Mapping[str, int] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """A sentence for people, empty where nothing happened."""
+        said = [f"{count} tensors cast {types}" for types, count in self.cast.items()]
+        if self.expanded:
+            said.insert(0, f"{len(self.expanded)} tensors expanded to more depth positions")
+        return ", ".join(said)
+
+
+@dataclass(frozen=True)
 class _Entry:
-    """A tensor to be: its shape, and how to read it."""
+    """A tensor to be: its shape, the file's name of its type, how to read it, and whether it was made of others."""
 
     shape: tuple[int, ...]
+    dtype: str
     read: Callable[[], Tensor]
-    made: Literal["", "repeated", "copied", "zeros"] = ""
-    """How it comes of other tensors, if it is not in the file as it is."""
-
-
-def find_weights(spec: str) -> Path:
-    """The safetensors file that `spec` names: a file, a folder, or a hub id.
-
-    For a hub id a folder of the model's name in the current one comes first, then the local cache, then the hub.
-    Raises CheckpointError where there are no weights, ConfigError where they cannot be downloaded.
-    """
-    path = Path(spec)
-    if not path.exists() and HUB_ID.fullmatch(spec):
-        path = Path(path.name)
-        if not (path / WEIGHTS_FILE).is_file():
-            files = [WEIGHTS_FILE, "tokenizer*.model"]
-            what = "speech model"
-            path = hub_snapshot(spec, files, what=what, extra="codec", where="model", next_step=_WAYS_ON)
-    path = path / WEIGHTS_FILE if path.is_dir() else path
-    if not path.is_file():
-        raise CheckpointError("there are no model weights here", where=str(path), next_step=_WAYS_ON)
-    return path
+    expanded: bool = False
 
 
 def load_personaplex(
@@ -76,25 +70,45 @@ def load_personaplex(
     *,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.bfloat16,
-    note: Callable[[str], None] = lambda _: None,
 ) -> PersonaPlexLM:
     """A frozen model in `dtype` on `device` with the weights of `path`: a safetensors file, its folder or a hub id.
 
-    `note` is told what was not taken as it is in the file: tensors that were expanded or cast. Nothing is ignored.
+    Raises CheckpointError as `load_reported` does.
+    """
+    return load_reported(path, config, device=device, dtype=dtype)[0]
+
+
+def load_reported(
+    path: Path | str,
+    config: PersonaPlexConfig | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.bfloat16,
+) -> tuple[PersonaPlexLM, LoadReport]:
+    """The same, and what was changed on the way.
+
     Tensors are read one by one, so at most one is held twice. Raises CheckpointError where the file cannot be
     read, or names or shapes do not fit `config` (the released model by default); all misfits are named.
     """
-    path = find_weights(str(path))
+    path = Path(path)
+    if path.is_dir():
+        path = path / WEIGHTS_FILE
+    if not path.is_file():
+        raise CheckpointError(
+            "there are no model weights here",
+            where=str(path),
+            next_step=f"Download {RELEASED['personaplex']}, or give the folder that holds {WEIGHTS_FILE}.",
+        )
     with torch.device("meta"):
         model = PersonaPlexLM(config)
     wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     try:
         with safe_open(path, framework="pt", device=str(device)) as file:
             entries = {
-                name: _Entry(tuple(file.get_slice(name).get_shape()), _reader(file, name))
+                name: _Entry(tuple(part.get_shape()), str(part.get_dtype()), _reader(file, name))
                 for name in file.keys()  # noqa: SIM118 (not a dict)
+                for part in [file.get_slice(name)]
             }
-            dtypes = Counter(str(file.get_slice(name).get_dtype()) for name in entries)
             entries = _fit(_join_split(entries), wanted)
             _refuse_misfits(entries, wanted, path)
             state = {name: entries[name].read().to(device=device, dtype=dtype) for name in wanted}
@@ -102,24 +116,13 @@ def load_personaplex(
         raise CheckpointError(
             f"not a readable safetensors file: {error}", where=str(path), next_step="Download it again."
         ) from error
-    for line in _told(entries.values(), dtypes, dtype):
-        note(line)
     model.load_state_dict(state, strict=True, assign=True)
-    return model.freeze().eval()
-
-
-def _told(entries: Iterable[_Entry], dtypes: Counter[str], dtype: torch.dtype) -> list[str]:
-    """What the model's owner should know of a load."""
-    made = Counter(entry.made for entry in entries)
-    lines = []
-    if made.total() > made[""]:
-        lines.append(
-            f"the weights have fewer depth positions than the model: {counted(made['copied'], 'tensor')} copied from the "
-            f"position {CODEBOOKS} before, {made['repeated']} of attention repeated, {made['zeros']} of zeros"
-        )
-    wanted = str(dtype).removeprefix("torch.")
-    cast_ = [(name, count) for name, count in sorted(dtypes.items()) if _DTYPES.get(name) != dtype]
-    return lines + [f"{counted(count, 'tensor')} cast from {name} to {wanted}" for name, count in cast_]
+    types = Counter(entries[name].dtype for name in wanted)
+    report = LoadReport(
+        expanded=tuple(name for name in wanted if entries[name].expanded),
+        cast={f"{own} -> {_TYPES[dtype]}": n for own, n in types.items() if own != _TYPES.get(dtype)},
+    )
+    return model.freeze().eval(), report
 
 
 def _reader(file: safe_open, name: str) -> Callable[[], Tensor]:
@@ -142,7 +145,7 @@ def _join_split(entries: dict[str, _Entry]) -> dict[str, _Entry]:
         if sorted(parts) != list(range(len(parts))) or any(len(part.shape) != 2 for part in slices):
             raise CheckpointError(f"the slices of {name} are not numbered 0 … {len(parts) - 1}")
         rows = sum(part.shape[0] for part in slices)
-        joined[name] = _Entry((rows, slices[0].shape[1]), _concatenation(slices))
+        joined[name] = _Entry((rows, slices[0].shape[1]), slices[0].dtype, _concatenation(slices))
     return joined
 
 
@@ -153,17 +156,19 @@ def _fit(entries: dict[str, _Entry], wanted: Mapping[str, tuple[int, ...]]) -> d
         have = entries.get(name)
         if have is not None:
             if _PACKED_ATTENTION.match(name) and (2 * have.shape[0], *have.shape[1:]) == shape:
-                entries[name] = _Entry(shape, _concatenation([have, have]), "repeated")
+                entries[name] = _Entry(shape, have.dtype, _concatenation([have, have]), expanded=True)
             continue
         if found := _POSITION.match(name):
             head, position, tail = found.groups()
             source = f"{head}{int(position) - CODEBOOKS}{tail}"
             if int(position) >= CODEBOOKS and source in entries:
-                entries[name] = _Entry(entries[source].shape, _concatenation([entries[source]]), "copied")
+                have = entries[source]
+                entries[name] = _Entry(have.shape, have.dtype, _concatenation([have]), expanded=True)
             elif head == "depformer_emb." and int(position) == CODEBOOKS - 1:
                 # An 8-position model never feeds its last code on, so this table has no source; a zero table
                 # gives position 8 its projection alone, as if the code before were no input.
-                entries[name] = _Entry(shape, functools.partial(torch.zeros, shape), "zeros")
+                dtype = entries["emb.0.weight"].dtype if "emb.0.weight" in entries else "BF16"
+                entries[name] = _Entry(shape, dtype, functools.partial(torch.zeros, shape), expanded=True)
     return entries
 
 

@@ -17,7 +17,7 @@ from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.grid import CODEBOOKS, NO_INPUT
 from inkplex_data.trainer.model.delays import RELEASED_DELAYS, Delays
 from inkplex_data.trainer.model.depth import DepthTransformer
-from inkplex_data.trainer.model.layers import CodeEmbedding, RMSNorm
+from inkplex_data.trainer.model.layers import CodeEmbedding, Linear, RMSNorm
 from inkplex_data.trainer.model.temporal import BlockHook, TemporalTransformer
 
 
@@ -103,21 +103,19 @@ class PersonaPlexLM(nn.Module):
         rows, dim, depth_dim = config.audio_card + 1, config.dim, config.depth_dim
         self.emb = nn.ModuleList(CodeEmbedding(rows, dim) for _ in range(config.n_q))
         self.text_emb = CodeEmbedding(config.text_card + 1, dim)
-        self.text_linear = nn.Linear(dim, config.text_card, bias=False)
+        self.text_linear = Linear(dim, config.text_card)
         self.transformer = TemporalTransformer(
             dim, config.heads, config.layers, config.context, config.ffn_hidden_temporal
         )
         self.out_norm = RMSNorm(dim)
-        self.depformer_in = nn.ModuleList(nn.Linear(dim, depth_dim, bias=False) for _ in range(config.dep_q))
+        self.depformer_in = nn.ModuleList(Linear(dim, depth_dim) for _ in range(config.dep_q))
         # The last codebook is never an input inside its own frame, so it has no table.
         self.depformer_emb = nn.ModuleList(CodeEmbedding(rows, depth_dim) for _ in range(config.dep_q - 1))
         self.depformer_text_emb = CodeEmbedding(config.text_card + 1, depth_dim)
         self.depformer = DepthTransformer(
             depth_dim, config.depth_heads, config.depth_layers, config.dep_q, config.ffn_hidden_depth
         )
-        self.linears = nn.ModuleList(
-            nn.Linear(depth_dim, config.audio_card, bias=False) for _ in range(config.dep_q)
-        )
+        self.linears = nn.ModuleList(Linear(depth_dim, config.audio_card) for _ in range(config.dep_q))
 
     @classmethod
     def seeded(cls, config: PersonaPlexConfig, seed: int) -> PersonaPlexLM:

@@ -1,9 +1,9 @@
-"""The frozen speech model of a run, and whether a store fits it."""
+"""The speech model of a run as it is loaded, and whether a store fits it."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,9 +14,10 @@ from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import MemoryReaders
-from inkplex_data.trainer.model.load_weights import find_weights, load_personaplex
-from inkplex_data.trainer.model.personaplex import PersonaPlexLM
-from inkplex_data.trainer.run.train_config import ModelConfig, TrainRecipe
+from inkplex_data.trainer.model.load_weights import LoadReport, load_reported
+from inkplex_data.trainer.model.model_files import ModelFiles, find_model
+from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
+from inkplex_data.trainer.run.train_config import PREDICTED, ModelConfig, TrainRecipe
 
 _MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors format."""
@@ -26,28 +27,31 @@ _PROBE_BYTES = 4_096
 @dataclass(frozen=True)
 class SpeechModel:
     """identity: a name that differs where the weights differ. untrained: seeded, so that only a test of the
-    machinery can come of it. notes: what was not taken from the weights as it is in their file."""
+    machinery can come of it. report: what loading changed."""
 
     lm: PersonaPlexLM
     identity: str
     untrained: bool
-    notes: tuple[str, ...] = ()
+    report: LoadReport = field(default_factory=LoadReport)
 
 
 @dataclass(frozen=True)
 class StoreIdentity:
-    """What a run and its checkpoints share with a store. codec: its sha256; state_width: D."""
+    """What a run and its checkpoints share with a store. codec: its sha256; state_width: D, None
+    where no memory is read."""
 
     codec: str
     codec_id: str
     codec_untrained: bool
     tokenizer_sha256: str
     text_pieces: int
-    state_width: int
+    state_width: int | None
 
 
-def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = False) -> StoreIdentity:
-    """Read what matters for training and evaluation out of a store.
+def store_identity(
+    store: Store, *, split: str, allow_untrained_codec: bool = False, memory: bool = True
+) -> StoreIdentity:
+    """Read what matters for training and evaluation out of a store. memory: whether states are read.
 
     Raises UsageError for a store whose build has not finished, and ConfigError for an untrained codec that
     was not allowed, and where the split has no call with states or states of several widths.
@@ -63,6 +67,18 @@ def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = Fa
             where=store.root,
             next_step="Build with trained Mimi weights, or give --allow-untrained-codec to try the machinery.",
         )
+    return StoreIdentity(
+        codec=str(codec["sha256"]),
+        codec_id=str(codec["id"]),
+        codec_untrained=bool(codec["untrained"]),
+        tokenizer_sha256=str(tokenizer["sha256"]),
+        text_pieces=int(tokenizer["pieces"]),
+        state_width=_state_width(store, split) if memory else None,
+    )
+
+
+def _state_width(store: Store, split: str) -> int:
+    """The width of the states of a split's recordings. Raises ConfigError where there are none, or several widths."""
     calls = store.calls().filter(pl.col("split") == split).select("recording_id").collect()
     recordings = store.recordings().select("recording_id", "state_width").collect()
     widths = calls.join(recordings, on="recording_id")["state_width"].unique().sort().to_list()
@@ -75,16 +91,10 @@ def store_identity(store: Store, *, split: str, allow_untrained_codec: bool = Fa
             where=store.root,
             next_step="Use a single reasoning model in a store."
             if widths
-            else "Build with `memory.capture`, or from recordings that name their states.",
+            else "Build with `memory.capture` or from recordings that name their states, or train the speech model "
+            "itself: -p finetune_lora.",
         )
-    return StoreIdentity(
-        codec=str(codec["sha256"]),
-        codec_id=str(codec["id"]),
-        codec_untrained=bool(codec["untrained"]),
-        tokenizer_sha256=str(tokenizer["sha256"]),
-        text_pieces=int(tokenizer["pieces"]),
-        state_width=int(widths[0]),
-    )
+    return int(widths[0])
 
 
 def open_speech_model(
@@ -95,26 +105,50 @@ def open_speech_model(
     Raises CheckpointError for weights that cannot be read or do not fit, ConfigError for a tokenizer that is
     not the model's.
     """
-    dtype = torch.bfloat16 if config.dtype == "bfloat16" else torch.float32
-    architecture = config.architecture(text_card=store.text_pieces)
+    files = None if config.seed is not None else find_model(config.weights)
+    architecture = architecture_of(config, files, text_card=store.text_pieces)
     if store.text_pieces > architecture.text_card:
         raise ConfigError(
             f"the store's tokenizer has {store.text_pieces} pieces, the model has {architecture.text_card} text classes",
             next_step="Build the store with the tokenizer of the speech model.",
         )
-    if config.seed is not None:
-        lm = PersonaPlexLM.seeded(architecture, config.seed).to(device=device, dtype=dtype).freeze().eval()
-        return SpeechModel(lm, f"seeded:{config.seed}", untrained=True)
-    if store.text_pieces != architecture.text_card:
+    if files is not None and store.text_pieces != architecture.text_card:
         raise ConfigError(
             f"the store's tokenizer has {store.text_pieces} pieces, the model's has {architecture.text_card}",
             next_step="Build the store with the tokenizer that comes with the speech model.",
         )
-    path = find_weights(config.weights)
-    _refuse_other_tokenizer(path.parent, store)
-    notes: list[str] = []
-    lm = load_personaplex(path, architecture, device=device, dtype=dtype, note=notes.append)
-    return SpeechModel(lm, f"safetensors:{fingerprint(path)}", untrained=False, notes=tuple(notes))
+    if files is not None:
+        _refuse_other_tokenizer(files.folder, store)
+    return load_speech_model(config, files, architecture, device=device)
+
+
+def architecture_of(config: ModelConfig, files: ModelFiles | None, *, text_card: int) -> PersonaPlexConfig:
+    """The sizes of a model: the recipe's where it gives any, else those of `config.json`, else the released ones.
+
+    Raises ConfigError for a `config.json` of another architecture.
+    """
+    if files is not None and config.sizes is None:
+        found = files.sizes(dep_q=PREDICTED[config.family])
+        if found is not None:
+            return found
+    return config.architecture(text_card=text_card)
+
+
+def load_speech_model(
+    config: ModelConfig,
+    files: ModelFiles | None,
+    architecture: PersonaPlexConfig,
+    *,
+    device: torch.device | str = "cpu",
+) -> SpeechModel:
+    """The frozen model of a recipe, without files a seeded one. Raises CheckpointError for weights that do not fit."""
+    dtype = torch.bfloat16 if config.dtype == "bfloat16" else torch.float32
+    if files is None:
+        assert config.seed is not None
+        lm = PersonaPlexLM.seeded(architecture, config.seed).to(device=device, dtype=dtype).freeze().eval()
+        return SpeechModel(lm, f"seeded:{config.seed}", untrained=True)
+    lm, report = load_reported(files.weights, architecture, device=device, dtype=dtype)
+    return SpeechModel(lm, f"safetensors:{fingerprint(files.weights)}", untrained=False, report=report)
 
 
 def make_readers(recipe: TrainRecipe, lm: PersonaPlexLM, *, state_width: int) -> MemoryReaders:

@@ -14,7 +14,16 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from inkplex_data.trainer.model.cache import KVRing, RingKind
-from inkplex_data.trainer.model.layers import Gating, RMSNorm, at_least_float32, rotary_angles, rotate
+from inkplex_data.trainer.model.layers import (
+    Gating,
+    Linear,
+    LowRank,
+    RMSNorm,
+    at_least_float32,
+    project,
+    rotary_angles,
+    rotate,
+)
 
 BlockHook = Callable[[Tensor, int], Tensor]
 """`hook(block_output [B, T, W], first_step) -> [B, T, W]`: what goes on to the next block. Row i belongs to
@@ -24,17 +33,20 @@ step first_step + i; training calls it once with first_step 0, generation with t
 class TemporalAttention(nn.Module):
     """Causal multi-head self-attention with one packed projection `in_proj_weight` [3W, W] (Q, K, V)."""
 
+    in_proj_lora: LowRank | None
+
     def __init__(self, width: int, heads: int, context: int) -> None:
         super().__init__()
         self.heads, self.context = heads, context
         self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width))
         nn.init.uniform_(self.in_proj_weight, -(width**-0.5), width**-0.5)
-        self.out_proj = nn.Linear(width, width, bias=False)
+        self.register_module("in_proj_lora", None)
+        self.out_proj = Linear(width, width)
 
     def forward(self, x: Tensor, angles: Tensor, mask: Tensor | None, ring: KVRing | None) -> Tensor:
         """x: [B, T, W]; angles: [T, head width / 2]; mask: bool [T, T] where T exceeds the context."""
         B, T, _ = x.shape
-        packed = F.linear(x, self.in_proj_weight).view(B, T, 3, self.heads, -1)
+        packed = project(x, self.in_proj_weight, self.in_proj_lora).view(B, T, 3, self.heads, -1)
         query, key, value = packed.permute(2, 0, 3, 1, 4)
         query, key = rotate(query, angles), rotate(key, angles)
         causal = False

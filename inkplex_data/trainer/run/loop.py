@@ -1,9 +1,10 @@
 """A training run: from a store and a recipe to checkpoints, metrics and the one that is selected.
 
     RUN/checkpoints/update-000050.safetensors …   RUN/metrics.jsonl   RUN/checks.jsonl
-    RUN/panel.json   RUN/selected.json   RUN/tensorboard/
+    RUN/model.json   RUN/panel.json   RUN/selected.json   RUN/tensorboard/
 
-Only writer and readers train (seeds/000, "Current sequence memory", section 10). The position in the data is
+What trains is a choice of the recipe: writer and readers on a frozen model (seeds/000, "Current sequence memory",
+section 10), adapters, or the speech model itself. The position in the data is
 part of each checkpoint, and moves on disk with it alone.
 """
 
@@ -11,9 +12,11 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from inkplex_data.atomic import write_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
@@ -23,33 +26,42 @@ from inkplex_data.loader.saved_position import reopen
 from inkplex_data.plural import counted
 from inkplex_data.store.reader import Store, open_store
 from inkplex_data.trainer.evaluate.scoring import scorable
-from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import (
     SpeechModel,
     StoreIdentity,
-    make_readers,
     open_speech_model,
     store_identity,
 )
-from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility
+from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility, load_checkpoint
 from inkplex_data.trainer.run.checks import PanelChecks, as_check
 from inkplex_data.trainer.run.metrics import MetricsLog
 from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
 from inkplex_data.trainer.run.ranks import Ranks, meet
 from inkplex_data.trainer.run.run_progress import TrainReporter
-from inkplex_data.trainer.run.run_state import CheckpointFolder, capture, compatibility, restore
+from inkplex_data.trainer.run.run_state import (
+    CHECKPOINTS,
+    MODEL,
+    SELECTED_FILE,
+    CheckpointFolder,
+    capture,
+    compatibility,
+    find_checkpoint,
+    restore,
+    restore_module,
+)
 from inkplex_data.trainer.run.selection import Check, select
 from inkplex_data.trainer.run.train_config import TrainRecipe, recipe_differences
+from inkplex_data.trainer.run.trained_parts import make_model, trained_groups
 from inkplex_data.trainer.run.update import Updater
 
-CHECKPOINTS = "checkpoints"
-SELECTED_FILE = "selected.json"
+MODEL_FILE = "model.json"
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """How a run runs, which changes none of its losses on one machine. device: `auto` takes a GPU where there
-    is one. stop_after: updates after which it stops, as if interrupted, with a checkpoint."""
+    is one. stop_after: updates after which it stops, as if interrupted, with a checkpoint. begin_from: a run or
+    checkpoint whose trained weights a new run begins with; what goes on from a checkpoint of its own leaves it aside."""
 
     device: str = "auto"
     workers: int = 2
@@ -58,6 +70,7 @@ class RunOptions:
     resume: bool = False
     tensorboard: bool = True
     stop_after: int | None = None
+    begin_from: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,9 @@ def train(
     with meet(options.device) as ranks:
         teller = reporter if reporter is not None and ranks.first else TrainReporter()
         with ExitStack() as stack:
+            # What a run saves of torch's random state follows from its recipe, not from who calls it.
+            stack.enter_context(torch.random.fork_rng(devices=[]))
+            torch.manual_seed(recipe.seed)
             return _Run(recipe, store, run, options, ranks=ranks, reporter=teller, stack=stack).go()
 
 
@@ -123,18 +139,27 @@ class _Run:
         self.saved: Checkpoint | None = found[1] if found is not None else None
         self.store = stack.enter_context(self._open_store(store))
         identity = store_identity(
-            self.store, split=recipe.data.split, allow_untrained_codec=options.allow_untrained_codec
+            self.store,
+            split=recipe.data.split,
+            allow_untrained_codec=options.allow_untrained_codec,
+            memory=recipe.reads_memory,
         )
         speech = open_speech_model(recipe.model, identity, device=ranks.device)
-        readers = make_readers(recipe, speech.lm, state_width=identity.state_width)
-        self.model = ConnectedLM(speech.lm, readers)
-        self.compatibility = compatibility(speech, identity, readers)
+        self.model = make_model(recipe, speech.lm, state_width=identity.state_width)
+        self.compatibility = compatibility(speech, identity, self.model.memory)
         self._refuse_another_run()
+        self.origin: dict[str, Any] | None = None
+        if self.saved is not None:
+            self.origin = self.saved.progress.get("from")
+        elif options.begin_from is not None:
+            self.origin = self._begin_from(options.begin_from)
         self.loader = stack.enter_context(self._make_loader())
         self.updates = updates_in_run(
             self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
         )
-        optimizer, schedule = make_optimizer(readers.parameters(), recipe.optimizer, updates=self.updates)
+        optimizer, schedule = make_optimizer(
+            trained_groups(self.model), recipe.optimizer, updates=self.updates
+        )
         self.updater = Updater(
             self.model,
             optimizer,
@@ -143,11 +168,12 @@ class _Run:
             recipe.optimizer,
             ranks,
             recompute=recipe.model.recompute,
+            forward_frames=recipe.data.forward_frames,
         )
         if self.saved is not None:
-            restore(self.saved, readers, optimizer, schedule)
+            restore(self.saved, self.model, optimizer, schedule)
             self.loader.load_state_dict(self.saved.cursor)
-        ranks.same_everywhere(readers.parameters())
+        ranks.same_everywhere(self.updater.trained)
         if ranks.first:
             run.mkdir(parents=True, exist_ok=True)
         # The panel of a run is written once; other ranks read it only when the first has done so.
@@ -204,19 +230,20 @@ class _Run:
     def _check(self) -> None:
         assert self.checks is not None and self.recipe.checks is not None
         row = self.checks.check(self.model, self.done)
-        row["voice_kept"] = as_check(row).voice_kept(self.recipe.checks.margin_nats)
+        if not self.recipe.trains_speech:
+            row["voice_kept"] = as_check(row).voice_kept(self.recipe.checks.margin_nats)
         if self.log is not None:
             self.log.check(row)
         self.reporter.check(row)
 
     def _save(self) -> None:
         if self.ranks.first:
-            readers = self.model.memory
-            tensors, values = capture(readers, self.updater.optimizer, self.updater.schedule)
+            tensors, values = capture(self.model, self.updater.optimizer, self.updater.schedule)
             progress = {
                 "update": self.done,
                 "updates": self.updates,
                 "recipe": self.recipe.model_dump(mode="json"),
+                "from": self.origin,
                 **values,
             }
             fresh = Checkpoint(tensors, self.compatibility, self.loader.state_dict(), progress)
@@ -269,10 +296,43 @@ class _Run:
                 next_step="Resume with the same recipe, or start a run in another folder.",
             )
 
+    def _begin_from(self, path: Path) -> dict[str, Any]:
+        """Take over what another run has trained; returns which state of it that was, as JSON values."""
+        path = find_checkpoint(path)
+        start = load_checkpoint(path, only=MODEL)
+        fields = ("model", "model_sizes", "tokenizer_sha256", "codec")
+        wanted = {name: self.compatibility[name] for name in fields}
+        check_compatibility(start.compatibility, wanted, where=str(path))
+        theirs = TrainRecipe.model_validate(start.progress["recipe"])
+        if theirs.trains_lora and self.recipe.trains_lora and theirs.lora.scaling != self.recipe.lora.scaling:
+            raise ConfigError(
+                f"its adapters have a scaling of {theirs.lora.scaling}, this recipe has {self.recipe.lora.scaling}",
+                where=str(path),
+                next_step=f"Give --set lora.scaling={theirs.lora.scaling}.",
+            )
+        if (theirs.trains == "full") != (self.recipe.trains == "full") and theirs.trains_speech:
+            raise ConfigError(
+                f"a run that trains {self.recipe.trains} has no place for what a run that trains {theirs.trains} has "
+                "learned",
+                where=str(path),
+                next_step="Write its model with `export model`, and begin with that: --model FOLDER.",
+            )
+        restore_module(start, self.model, some=True)
+        update = int(start.progress["update"])
+        self.reporter.note(f"beginning with the weights of {path}, after {counted(update, 'update')}")
+        return {
+            "checkpoint_id": start.checkpoint_id,
+            "revision_id": start.revision_id,
+            "update": update,
+        }
+
     def _make_loader(self) -> Loader:
-        data = self.recipe.data
-        able = scorable(self.store, data.split, "own")
-        self.left_out = len(scorable(self.store, data.split, "none")) - len(able)
+        data, able = self.recipe.data, None
+        self.left_out = 0
+        if not self.recipe.trains_speech:
+            # Calls without memory train nothing of it and would only thin out the update's gradient.
+            able = scorable(self.store, data.split, "own")
+            self.left_out = len(scorable(self.store, data.split, "none")) - len(able)
         return make_loader(
             self.store,
             data.split,
@@ -282,10 +342,10 @@ class _Run:
             workers=self.options.workers,
             prefetch_bytes=self.options.prefetch_bytes,
             device=self.ranks.device,
-            window_frames=data.window_frames,
+            window_frames=data.longest_frames,
+            memory="own" if self.recipe.reads_memory else "none",
             cut="seeded",
             context_frames=self.model.lm.config.context,
-            # Calls without memory train nothing and would only thin out the update's gradient.
             call_ids=able if self.left_out else None,
             group=data.calls_per_update,
         )
@@ -295,26 +355,37 @@ class _Run:
             return None
         return PanelChecks(
             self.recipe.checks,
+            self.recipe,
             self.run,
             self.store,
             self.ranks,
-            seed=self.recipe.seed,
-            window_frames=self.recipe.data.window_frames,
             workers=self.options.workers,
             resumed=self.saved is not None,
         )
 
     def _introduce(self, identity: StoreIdentity, speech: SpeechModel) -> None:
         say = self.reporter.note
-        trained = sum(value.numel() for value in self.model.memory.parameters())
+        about = {
+            "identity": speech.identity,
+            "weights": self.recipe.model.weights,
+            "family": self.recipe.model.family,
+            "sizes": asdict(speech.lm.config),
+            "computes_in": self.recipe.model.dtype,
+            "trains": self.recipe.trains,
+            "expanded": list(speech.report.expanded),
+            "cast": dict(speech.report.cast),
+        }
+        if self.ranks.first:
+            write_json(self.run / MODEL_FILE, about, indent=1)
+        if changed := speech.report.text():
+            say(f"loading the model: {changed}")
+        trained = sum(value.numel() for value in self.updater.trained)
         say(
             f"{self.loader.samples} calls or windows per pass, {self.updates} updates, {trained:,} trainable parameters, "
             f"{self.ranks.world_size} × {self.ranks.device.type}"
         )
         if speech.untrained:
             say(f"the speech model is {speech.identity}, small and untrained: only the machinery is tried")
-        for note in speech.notes:
-            say(note)
         if identity.codec_untrained:
             say(
                 f"the audio codes come from the untrained codec {identity.codec_id}: voice losses mean nothing"

@@ -3,8 +3,8 @@ gradients clipped to norm 1 (seeds/000, "Current sequence memory", section 10)."
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from torch.nn import Parameter
@@ -13,6 +13,18 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from inkplex_data.config.section import Section
 from inkplex_data.errors import ConfigError
+
+Group = Literal["memory", "temporal", "depth", "embeddings", "heads"]
+"""Parts of a model that may learn at their own pace; adapters count with the part that they are attached to."""
+
+
+class GroupConfig(Section):
+    """What differs for one part of the model; null is what the others have."""
+
+    max_learning_rate: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="peak of the cycle"
+    )
+    weight_decay: Annotated[float, Field(ge=0)] | None = Field(default=None, description="of AdamW")
 
 
 class OptimizerConfig(Section):
@@ -26,6 +38,18 @@ class OptimizerConfig(Section):
         default=0.05, description="share of the updates before the peak"
     )
     clip_norm: Annotated[float, Field(gt=0)] = Field(default=1.0, description="largest gradient norm")
+    groups: dict[Group, GroupConfig] = Field(
+        default_factory=dict,
+        description="learning rate and weight decay of memory, temporal, depth, embeddings or heads, where they differ",
+    )
+
+    def of(self, group: Group) -> GroupConfig:
+        """Both values of a part of the model."""
+        own = self.groups.get(group, GroupConfig())
+        return GroupConfig(
+            max_learning_rate=own.max_learning_rate or self.max_learning_rate,
+            weight_decay=self.weight_decay if own.weight_decay is None else own.weight_decay,
+        )
 
 
 def updates_in_run(calls: int, *, passes: int, calls_per_update: int) -> int:
@@ -42,20 +66,31 @@ def updates_in_run(calls: int, *, passes: int, calls_per_update: int) -> int:
 
 
 def make_optimizer(
-    parameters: Iterable[Parameter], options: OptimizerConfig, *, updates: int
+    parts: Mapping[Group, Iterable[Parameter]], options: OptimizerConfig, *, updates: int
 ) -> tuple[AdamW, OneCycleLR]:
-    """The optimiser of the parameters that train, and its schedule over `updates` updates.
+    """The optimiser of the parameters that train, by part of the model, and its schedule over `updates` updates.
 
     Call `schedule.step()` once after each `optimizer.step()`. Raises ConfigError where nothing trains.
     """
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    if not trained or updates < 1:
-        raise ConfigError(f"nothing to train: {len(trained)} parameters, {updates} updates")
-    optimizer = AdamW(trained, lr=options.max_learning_rate, weight_decay=options.weight_decay)
+    groups: list[dict[str, Any]] = []
+    for name, parameters in parts.items():
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        if trained:
+            own = options.of(name)
+            rates = {"lr": own.max_learning_rate, "weight_decay": own.weight_decay}
+            groups.append({"params": trained, "name": name, **rates})
+    if unused := sorted(set(options.groups) - {group["name"] for group in groups}):
+        raise ConfigError(
+            f"optimizer.groups names {', '.join(unused)}, of which nothing trains",
+            next_step="Leave it out, or let `trains` and `lora` name it.",
+        )
+    if not groups or updates < 1:
+        raise ConfigError(f"nothing to train: {len(groups)} parts of the model, {updates} updates")
+    optimizer = AdamW(groups, lr=options.max_learning_rate, weight_decay=options.weight_decay)
     # Beta 1 stays where it is: OneCycle's momentum cycle is for momentum optimisers. One step more than there are updates: after the last update the schedule still moves once.
     schedule = OneCycleLR(
         optimizer,
-        max_lr=options.max_learning_rate,
+        max_lr=[group["lr"] for group in groups],
         total_steps=updates + 1,
         pct_start=options.warmup,
         cycle_momentum=False,

@@ -8,27 +8,28 @@ from typing import Any
 
 import torch
 
-from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError
-from inkplex_data.reading import read_bounded
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import (
     SpeechModel,
     StoreIdentity,
-    make_readers,
     open_speech_model,
     store_identity,
 )
-from inkplex_data.trainer.run.checkpoint import SUFFIX, Checkpoint, check_compatibility, load_checkpoint
+from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility, load_checkpoint
 from inkplex_data.trainer.run.checks import PANEL_FILE
-from inkplex_data.trainer.run.loop import CHECKPOINTS, SELECTED_FILE
-from inkplex_data.trainer.run.run_state import MODEL, CheckpointFolder, compatibility, restore_module
+from inkplex_data.trainer.run.run_state import (
+    CHECKPOINTS,
+    MODEL,
+    compatibility,
+    find_checkpoint,
+    restore_module,
+)
 from inkplex_data.trainer.run.train_config import TrainRecipe
+from inkplex_data.trainer.run.trained_parts import make_model, narrow
 
 __all__ = ["PANEL_FILE", "TrainedModel", "find_checkpoint", "load_trained"]
-
-_MAX_SELECTED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,27 +59,16 @@ class TrainedModel:
             "revision_id": self.checkpoint.revision_id,
             "update": self.update,
             "untrained_model": self.speech.untrained,
-            "weights": list(self.speech.notes),
+            "weights": self.speech.report.text(),
         }
 
 
-def find_checkpoint(path: Path) -> Path:
-    """`path` itself where it is a checkpoint; in a run's folder the selected checkpoint, else the newest.
-
-    Raises CheckpointError where there is none.
-    """
-    if path.name.endswith(SUFFIX):
-        return path
-    folder = CheckpointFolder(path / CHECKPOINTS)
-    updates = folder.updates()
-    if not updates:
-        raise CheckpointError(
-            "there is no checkpoint here",
-            where=str(path),
-            next_step=f"Give a run's folder, or one of its {CHECKPOINTS}/update-…{SUFFIX}.",
-        )
-    update = _selected(path / SELECTED_FILE)
-    return folder.path(update if update in updates else updates[-1])
+def recipe_of(checkpoint: Checkpoint, path: Path) -> TrainRecipe:
+    """The recipe that a checkpoint was trained with. Raises CheckpointError where it has none that can be read."""
+    try:
+        return TrainRecipe.model_validate(checkpoint.progress["recipe"])
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"its recipe cannot be read: {error}", where=str(path)) from error
 
 
 def load_trained(
@@ -91,29 +81,20 @@ def load_trained(
 ) -> TrainedModel:
     """The model of a checkpoint or run, checked against a store's tokenizer, codec and widths.
 
-    weights: where the frozen model's weights lie now, as in the recipe by default. An untrained codec is
+    weights: where the weights before training lie now, as in the recipe by default. An untrained codec is
     allowed, because it was when training. Raises CheckpointError for what does not fit, ConfigError for a
     split without memory.
     """
     path = find_checkpoint(path)
     checkpoint = load_checkpoint(path, only=MODEL)
-    try:
-        recipe = TrainRecipe.model_validate(checkpoint.progress["recipe"])
-    except (KeyError, ValueError) as error:
-        raise CheckpointError(f"its recipe cannot be read: {error}", where=str(path)) from error
+    recipe = recipe_of(checkpoint, path)
     config = recipe.model if weights is None else recipe.model.model_copy(update={"weights": weights})
-    identity = store_identity(store, split=split, allow_untrained_codec=True)
+    identity = store_identity(store, split=split, allow_untrained_codec=True, memory=recipe.reads_memory)
     speech = open_speech_model(config, identity, device=device)
-    readers = make_readers(recipe, speech.lm, state_width=identity.state_width)
-    wanted = compatibility(speech, identity, readers)
+    dtype = speech.lm.text_emb.weight.dtype
+    model = make_model(recipe, speech.lm, state_width=identity.state_width)
+    wanted = compatibility(speech, identity, model.memory)
     check_compatibility(checkpoint.compatibility, wanted, where=str(path))
-    restore_module(checkpoint, readers)
-    return TrainedModel(ConnectedLM(speech.lm, readers).eval(), recipe, checkpoint, path, speech, identity)
-
-
-def _selected(path: Path) -> int | None:
-    try:
-        update = parse_json(read_bounded(path, _MAX_SELECTED_BYTES))["update"]
-        return update if isinstance(update, int) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    restore_module(checkpoint, model)
+    narrow(model.lm, dtype)
+    return TrainedModel(model.eval(), recipe, checkpoint, path, speech, identity)

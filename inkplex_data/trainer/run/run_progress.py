@@ -94,7 +94,10 @@ def update_text(row: Mapping[str, Any], updates: int, seconds_per_update: float)
             f"loss {row['loss']:.4f} (text {row['text_loss']:.4f}, voice {row['voice_loss']:.4f})",
             f"first piece {first:.4f}" if first is not None else "no first piece",
             f"gradient {row['gradient_norm']:.3g}",
-            "read " + " ".join(f"{value:.2g}" for value in row["read_strength"]),
+            *(
+                ["read " + " ".join(f"{value:.2g}" for value in row["read_strength"])]
+                * bool(row["read_strength"])
+            ),
             f"{seconds_per_update:.2f} s/update",
             f"{hms(seconds_per_update * (updates - row['update']))} left",
         ]
@@ -105,6 +108,8 @@ def check_text(row: Mapping[str, Any]) -> str:
     """The line of one check."""
     losses = row["losses"]["first piece"]
     memories = [memory for memory in ("own", "wrong", "none") if losses.get(memory) is not None]
+    if row.get("loss") is not None and memories == ["none"]:
+        return f"check at update {row['update']}: loss {row['loss']:.4f}, first piece {losses['none']:.4f}"
     shown = ", ".join(f"{memory} {losses[memory]:.4f}" for memory in memories)
     kept = "" if row.get("voice_kept") is None else f"; voice {'kept' if row['voice_kept'] else 'not kept'}"
     return f"check at update {row['update']}: first piece with memory {shown}{kept}"

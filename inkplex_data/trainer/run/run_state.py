@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from dataclasses import asdict
@@ -30,22 +31,30 @@ MODEL = "model."
 OPTIMIZER = "optimizer."
 RANDOM_CPU = "random.cpu"
 RANDOM_CUDA = "random.cuda"
+CHECKPOINTS = "checkpoints"
+SELECTED_FILE = "selected.json"
+_MAX_SELECTED_BYTES = 1 << 20
 
 _NAME = re.compile(r"update-(\d{6,})\.safetensors")
 
 log = logging.getLogger(__name__)
 
 
-def compatibility(speech: SpeechModel, store: StoreIdentity, memory: MemoryReaders) -> dict[str, Any]:
-    """The fields that a checkpoint must share with a run: the frozen model's identity and sizes, tokenizer,
-    codec, store format, and the widths of writer and readers."""
-    writer = memory.writer
-    return {
+def compatibility(speech: SpeechModel, store: StoreIdentity, memory: MemoryReaders | None) -> dict[str, Any]:
+    """The fields that a checkpoint must share with a run: the identity of the model before training and sizes, tokenizer,
+    codec, store format, and the widths of writer and readers where there are any."""
+    fields = {
         "model": speech.identity,
         "model_sizes": asdict(speech.lm.config),
         "tokenizer_sha256": store.tokenizer_sha256,
         "codec": store.codec,
         "store_format": FORMAT,
+    }
+    if memory is None:
+        return fields
+    writer = memory.writer
+    return {
+        **fields,
         "state_inputs": writer.hidden.in_features,
         "text_width": writer.text.in_features,
         "slot_width": writer.slot_width,
@@ -117,15 +126,16 @@ def restore(
 
 
 @torch.no_grad()
-def restore_module(checkpoint: Checkpoint, module: nn.Module) -> None:
-    """Only the parameters that train, for evaluation. Raises CheckpointError where names or shapes differ."""
+def restore_module(checkpoint: Checkpoint, module: nn.Module, *, some: bool = False) -> None:
+    """Only the parameters that train, for evaluation; `some`: a checkpoint of fewer parts leaves the others as they
+    are. Raises CheckpointError where names or shapes differ."""
     wanted = {name: value for name, value in module.named_parameters() if value.requires_grad}
     have = {
         name.removeprefix(MODEL): value
         for name, value in checkpoint.tensors.items()
         if name.startswith(MODEL)
     }
-    faults = [f"missing {name}" for name in sorted(set(wanted) - set(have))]
+    faults = [f"missing {name}" for name in sorted(set(wanted) - set(have)) if not some]
     faults += [f"unexpected {name}" for name in sorted(set(have) - set(wanted))]
     faults += [
         f"{name} is {list(have[name].shape)}, should be {list(value.shape)}"
@@ -134,8 +144,8 @@ def restore_module(checkpoint: Checkpoint, module: nn.Module) -> None:
     ]
     if faults:
         raise CheckpointError("the checkpoint does not fit the model:\n  - " + "\n  - ".join(faults[:12]))
-    for name, value in wanted.items():
-        value.copy_(have[name])
+    for name, value in have.items():
+        wanted[name].copy_(value)
 
 
 class CheckpointFolder:
@@ -206,3 +216,32 @@ class CheckpointFolder:
 
 def _names(group: dict[str, Any], names: dict[int, str]) -> list[str]:
     return [names[id(parameter)] for parameter in group["params"]]
+
+
+def find_checkpoint(path: Path) -> Path:
+    """`path` itself where it is a checkpoint; in a run's folder the selected checkpoint, else the newest.
+
+    Raises CheckpointError where there is none.
+    """
+    if path.name.endswith(SUFFIX):
+        return path
+    folder = CheckpointFolder(path / CHECKPOINTS)
+    updates = folder.updates()
+    if not updates:
+        raise CheckpointError(
+            "there is no checkpoint here",
+            where=str(path),
+            next_step=f"Give a run's folder, or one of its {CHECKPOINTS}/update-…{SUFFIX}.",
+        )
+    update = _selected(path / SELECTED_FILE)
+    return folder.path(update if update in updates else updates[-1])
+
+
+def _selected(path: Path) -> int | None:
+    try:
+        if path.stat().st_size > _MAX_SELECTED_BYTES:
+            return None
+        update = json.loads(path.read_bytes())["update"]
+        return update if isinstance(update, int) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,14 +1,18 @@
-"""One call through the model with the right answers given: the step that training and scoring share."""
+"""Calls through the model with the right answers given: the step that training and scoring share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from inkplex_data.grid import NO_INPUT
 from inkplex_data.trainer.memory.connector import CallMemory, ConnectedLM, ReadStrength
 from inkplex_data.trainer.memory.text_features import text_features
+from inkplex_data.trainer.model.personaplex import LMOutput
 from inkplex_data.trainer.run.objective import LossSums, ObjectiveWeights, voice_and_text_loss
 
 if TYPE_CHECKING:
@@ -42,23 +46,59 @@ def teacher_forced(
     *,
     recompute: bool = False,
 ) -> tuple[LossSums, ReadStrength | None]:
-    """Loss sums of one batch, and how much its readers added.
+    """Loss sums of one window, and how much its readers added.
 
-    Gradients reach writer and readers where they train and gradients are on.
+    Gradients reach whatever trains, where gradients are on.
     """
-    memory = batch_memory(batch, model.lm.text_emb.weight)
-    codes, roles, mask = batch.codes[None], batch.roles[None], batch.mask[None]
-    out, strength = model(
-        batch.inputs[None], memory, chunks=batch.chunks if memory is not None else None, recompute=recompute
-    )
-    sums = voice_and_text_loss(
+    memory = None if model.memory is None else batch_memory(batch, model.lm.text_emb.weight)
+    chunks = batch.chunks if memory is not None else None
+    out, strength = model(batch.inputs[None], memory, chunks=chunks, recompute=recompute)
+    return _loss(model, [batch], out, weights), strength
+
+
+def teacher_forced_together(
+    model: ConnectedLM, batches: Sequence[Batch], weights: ObjectiveWeights, *, recompute: bool = False
+) -> LossSums:
+    """Loss sums of several windows in one forward, without memory.
+
+    Shorter ones are filled up with frames of no input behind their end, which no earlier frame sees and which carry no
+    loss: the sums are those of the windows one at a time, up to rounding.
+    """
+    inputs = _filled([batch.inputs for batch in batches], NO_INPUT)
+    out, _ = model(inputs, None, recompute=recompute)
+    return _loss(model, batches, out, weights)
+
+
+def together(batches: Iterable[Batch], forward_frames: int | None) -> Iterator[list[Batch]]:
+    """Windows in order, as many together as fit: their number times the longest is at most `forward_frames`.
+
+    A window that is longer stands alone; None leaves all of them alone.
+    """
+    held: list[Batch] = []
+    for batch in batches:
+        longest = max([batch.frames, *(other.frames for other in held)])
+        if held and (forward_frames is None or longest * (len(held) + 1) > forward_frames):
+            yield held
+            held = []
+        held.append(batch)
+    if held:
+        yield held
+
+
+def _loss(model: ConnectedLM, batches: Sequence[Batch], out: LMOutput, weights: ObjectiveWeights) -> LossSums:
+    return voice_and_text_loss(
         out.text_logits,
         out.logits,
-        codes,
-        roles,
-        torch.tensor([batch.frames], device=codes.device),
-        mask=mask,
+        _filled([batch.codes for batch in batches], NO_INPUT),
+        _filled([batch.roles for batch in batches], 0),
+        torch.tensor([batch.frames for batch in batches], device=out.logits.device),
+        mask=_filled([batch.mask for batch in batches], 0),
         delays=model.lm.config.delays,
         weights=weights,
     )
-    return sums, strength
+
+
+def _filled(parts: Sequence[Tensor], value: int) -> Tensor:
+    """Tensors [..., T] of several lengths as one [B, ..., longest]."""
+    longest = max(part.shape[-1] for part in parts)
+    return torch.stack([F.pad(part, (0, longest - part.shape[-1]), value=value) for part in parts])

@@ -11,22 +11,29 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from inkplex_data.clock import FRAME_RATE_HZ
 from inkplex_data.config.recipe import Section, find_recipe, read_recipe
 from inkplex_data.errors import ConfigError
+from inkplex_data.grid import CODEBOOKS
 from inkplex_data.resources import resource_folder
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
 from inkplex_data.trainer.model.load_weights import RELEASED
+from inkplex_data.trainer.model.lora import TARGETS, LoraOptions, Target
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig
 from inkplex_data.trainer.run.objective import PRESETS, ObjectiveWeights, objective_weights
 from inkplex_data.trainer.run.optimiser import OptimizerConfig
 from inkplex_data.trainer.run.panel import TASKS
 from inkplex_data.trainer.run.selection import VOICE_MARGIN_NATS
 
+Rank = Annotated[int, Field(ge=0, le=4096)]
 Positive = Annotated[int, Field(ge=1)]
 Weight = Annotated[float, Field(ge=0, lt=float("inf"))]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 """What both torch and numpy take."""
 SEEDED = "seeded:"
+PREDICTED: Mapping[str, int] = {"personaplex": 2 * CODEBOOKS, "moshi": CODEBOOKS}
+"""Codebooks that a model of each family predicts."""
+Trains = Literal["memory", "lora", "full", "memory_and_lora"]
 
 
 class SizesConfig(Section):
@@ -52,27 +59,41 @@ class SizesConfig(Section):
 
 
 class ModelConfig(Section):
-    """The frozen speech model."""
+    """The speech model, of which `trains` says what trains."""
 
     weights: str = Field(
-        default=RELEASED,
-        description="hub id, folder or file of released safetensors, or seeded:SEED, a small untrained model; a folder of the hub id's name beside comes before the hub",
+        default=RELEASED["personaplex"],
+        description="hub id, folder or file of released safetensors, or seeded:SEED, a small untrained model; none is "
+        "the released model of the family. A folder of the hub id's name beside comes before the hub",
+    )
+    family: Literal["personaplex", "moshi"] = Field(
+        default="personaplex",
+        description="personaplex predicts both voices (16 codebooks; files with 8 are expanded), moshi the agent's (8)",
     )
     sizes: SizesConfig | None = Field(
         default=None, description="sizes of the model; null means the released ones, small ones with a seed"
     )
     dtype: Literal["bfloat16", "float32"] = Field(
-        default="bfloat16", description="arithmetic of the frozen model; writer and readers use float32"
+        default="bfloat16",
+        description="arithmetic of the speech model; what trains is kept in float32, writer and readers compute in it",
     )
     recompute: bool = Field(
         default=False,
-        description="run the frozen blocks again in backward instead of keeping their activations",
+        description="run the model's blocks again in backward instead of keeping their activations",
     )
 
     @property
     def seed(self) -> int | None:
         """Seed of a seeded model, None for released weights."""
         return int(self.weights.removeprefix(SEEDED)) if self.weights.startswith(SEEDED) else None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _released_unless_named(cls, given: Any) -> Any:
+        if isinstance(given, dict) and not given.get("weights"):
+            family = given.get("family", "personaplex")
+            return {**given, "weights": RELEASED.get(family, "")} if isinstance(family, str) else given
+        return given
 
     @field_validator("weights")
     @classmethod
@@ -85,24 +106,45 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def _sizes_fit(self) -> ModelConfig:
         try:
-            config = self.architecture(text_card=4)
+            self.architecture(text_card=4)
         except ConfigError as error:
             raise ValueError("; ".join(error.faults)) from error
-        if config.layers % 4:
-            raise ValueError(f"four readers need a multiple of four layers, got {config.layers}")
         return self
 
     def architecture(self, *, text_card: int) -> PersonaPlexConfig:
         """Sizes of the model; `text_card` is that of the store's tokenizer. Raises ConfigError."""
+        dep_q = PREDICTED[self.family]
         if self.sizes is None and self.seed is None:
-            return PersonaPlexConfig()
+            return PersonaPlexConfig(dep_q=dep_q)
         sizes = (self.sizes or SizesConfig()).model_dump()
         sizes["text_card"] = sizes["text_card"] or text_card
-        return PersonaPlexConfig(**sizes)
+        return PersonaPlexConfig(**sizes, dep_q=dep_q)
+
+
+class LoraConfig(Section):
+    """Low-rank adapters on the linear maps of the speech model; used where `trains` names lora."""
+
+    temporal_rank: Rank = Field(default=128, description="rank in the temporal model; 0 for none")
+    depth_rank: Rank = Field(default=128, description="rank in the depth model; 0 for none")
+    scaling: Annotated[float, Field(gt=0, lt=float("inf"))] = Field(
+        default=2.0, description="factor of what an adapter adds"
+    )
+    targets: tuple[Target, ...] = Field(
+        default=TARGETS,
+        min_length=1,
+        description="attention, feed_forward, depth_input (from the temporal model to the depth model), heads",
+    )
+    embeddings: bool = Field(default=False, description="also train the embedding tables, whole")
+    heads: bool = Field(default=False, description="train the output maps whole, instead of by an adapter")
+
+    def options(self) -> LoraOptions:
+        """Where adapters go."""
+        targets = tuple(name for name in self.targets if not (self.heads and name == "heads"))
+        return LoraOptions(self.temporal_rank, self.depth_rank, self.scaling, targets)
 
 
 class MemoryModelConfig(Section):
-    """Writer and readers, the part that trains."""
+    """Writer and readers."""
 
     slot_width: Positive = Field(default=1024, description="width of a memory slot")
 
@@ -144,6 +186,25 @@ class DataConfig(Section):
     window_frames: Positive | None = Field(
         default=None, description="longest window of a call; null is the model's context less the prefix"
     )
+    duration_s: Annotated[float, Field(ge=0.08, le=86_400)] | None = Field(
+        default=None, description="the same in seconds"
+    )
+    forward_frames: Positive | None = Field(
+        default=None,
+        description="windows go through the device together while they fit in so many frames, the longest times "
+        "their number; null is one at a time",
+    )
+
+    @model_validator(mode="after")
+    def _one_length(self) -> DataConfig:
+        if self.window_frames is not None and self.duration_s is not None:
+            raise ValueError("give window_frames or duration_s, not both")
+        return self
+
+    @property
+    def longest_frames(self) -> int | None:
+        """Frames of the longest window without its prefix, None for what the context has room for."""
+        return self.window_frames if self.duration_s is None else int(self.duration_s * FRAME_RATE_HZ)
 
 
 class ChecksConfig(Section):
@@ -174,7 +235,13 @@ class TrainRecipe(Section):
     """One training recipe."""
 
     name: str = Field(default="train", description="of the recipe; a run may be resumed under another")
+    trains: Trains = Field(
+        default="memory",
+        description="memory (writer and readers on a frozen model), lora, full (every weight of the model), or "
+        "memory_and_lora",
+    )
     model: ModelConfig
+    lora: LoraConfig = LoraConfig()
     memory: MemoryModelConfig = MemoryModelConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -187,14 +254,45 @@ class TrainRecipe(Section):
         default=0, description="of the order of calls, the readers' first weights, panel and bootstrap"
     )
 
+    @property
+    def reads_memory(self) -> bool:
+        """Whether the model has a writer and readers."""
+        return self.trains in ("memory", "memory_and_lora")
+
+    @property
+    def trains_lora(self) -> bool:
+        return self.trains in ("lora", "memory_and_lora")
+
+    @property
+    def trains_speech(self) -> bool:
+        """Whether anything of the speech model itself trains."""
+        return self.trains != "memory"
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> TrainRecipe:
+        layers = self.model.architecture(text_card=4).layers
+        if self.reads_memory and layers % 4:
+            raise ValueError(f"four readers need a multiple of four layers, got {layers}")
+        if self.reads_memory and self.data.forward_frames is not None:
+            raise ValueError("data.forward_frames must be null: memory is read one call at a time")
+        lora = self.lora
+        if self.trains_lora and not (lora.temporal_rank or lora.depth_rank or lora.embeddings or lora.heads):
+            raise ValueError("lora has ranks of 0, so nothing would be trained")
+        return self
+
     def decisive(self) -> dict[str, Any]:
         """What a resumed run must share with its beginning, as JSON values."""
         return self.model_dump(mode="json", exclude={"name": True, "checkpoints": True})
 
 
+_FOUND_AS: Mapping[str, str] = {"memory": "train_stage1"}
+_PREFIX = "train_"
+"""Of the files of training recipes; their names may be given without it."""
+
+
 def train_recipe_names() -> list[str]:
-    """Names that `load_train_recipe` accepts besides paths."""
-    return sorted(path.stem for path in resource_folder("pipelines").glob("train*.yaml"))
+    """Names of the training recipes that come with the package."""
+    return sorted(path.stem for path in resource_folder("pipelines").glob(f"{_PREFIX}*.yaml"))
 
 
 def load_train_recipe(name_or_path: str, overrides: Mapping[str, Any] | None = None) -> TrainRecipe:
@@ -202,7 +300,11 @@ def load_train_recipe(name_or_path: str, overrides: Mapping[str, Any] | None = N
 
     `overrides` maps dotted keys to values: `{"data.passes": 2}`. Raises ConfigError that lists every fault.
     """
-    path = find_recipe(name_or_path, train_recipe_names(), what="training recipe")
+    names = train_recipe_names()
+    name = _FOUND_AS.get(name_or_path, name_or_path)
+    if _PREFIX + name in names:
+        name = _PREFIX + name
+    path = find_recipe(name, names, what="training recipe")
     return read_recipe(TrainRecipe, path, overrides, what="training recipe")
 
 

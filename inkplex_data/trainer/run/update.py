@@ -1,5 +1,5 @@
-"""One optimiser update: the calls of a group, forward and backward one at a time, divided once by totals that
-every rank knows before its first forward (seeds/000, "Current sequence memory", section 10)."""
+"""One optimiser update: the calls of a group, forward and backward one at a time or several together, divided once
+by totals that every rank knows before its first forward (seeds/000, "Current sequence memory", section 10)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ from inkplex_data.trainer.run.objective import (
 )
 from inkplex_data.trainer.run.optimiser import OptimizerConfig
 from inkplex_data.trainer.run.ranks import Ranks
-from inkplex_data.trainer.run.teacher_forcing import teacher_forced
+from inkplex_data.trainer.run.teacher_forcing import (
+    teacher_forced,
+    teacher_forced_together,
+    together,
+)
 
 if TYPE_CHECKING:
-    from inkplex_data.loader import Group, Targets
+    from inkplex_data.loader import Batch, Group, Targets
 
 
 class DivergedError(InkplexError, ArithmeticError):
@@ -62,9 +66,10 @@ class Updater:
     options: OptimizerConfig
     ranks: Ranks
     recompute: bool = False
+    forward_frames: int | None = None
 
     def __post_init__(self) -> None:
-        self._trained: list[Parameter] = [value for value in self.model.parameters() if value.requires_grad]
+        self.trained: list[Parameter] = [value for value in self.model.parameters() if value.requires_grad]
 
     def totals(self, targets: Sequence[Targets]) -> Tensor:
         """Denominators of text and voice over the update, float64 [2], from this rank's part of it."""
@@ -91,19 +96,21 @@ class Updater:
         Raises DivergedError for a loss or gradient that is not finite, before the parameters change.
         """
         totals = self.totals(list(group.targets()))
-        for parameter in self._trained:
+        for parameter in self.trained:
             parameter.grad = torch.zeros_like(parameter)
-        device, readers = self.ranks.device, len(self.model.memory.readers)
+        device, memory = self.ranks.device, self.model.memory
+        readers = 0 if memory is None else len(memory.readers)
         numerators = torch.zeros(2, dtype=torch.float64, device=device)
         part_sums = torch.zeros(len(PARTS), dtype=torch.float64, device=device)
         counts = torch.zeros(len(PARTS) + 2, dtype=torch.int64, device=device)
         strength = ReadStrength(*torch.zeros(2, readers, dtype=torch.float64, device=device))
-        for batch in group:
-            sums, added = teacher_forced(self.model, batch, self.weights, recompute=self.recompute)
+        for batches in together(group, self.forward_frames):
+            sums, added = self._forward(batches)
             loss = sums.loss(totals[0], totals[1])
             if not bool(torch.isfinite(loss)):
+                names = ", ".join(repr(batch.call_id) for batch in batches)
                 raise DivergedError(
-                    f"the loss of call {batch.call_id!r} is {float(loss.detach())}",
+                    f"the loss of call {names} is {float(loss.detach())}",
                     next_step="Start a run in another folder with a lower optimizer.max_learning_rate.",
                 )
             if loss.requires_grad:  # A call without memory depends on nothing that trains.
@@ -111,15 +118,15 @@ class Updater:
             numerators += _numerators(sums)
             part_sums += sums.part_sums
             counts[:-2] += sums.part_counts
-            counts[-2] += 1
-            counts[-1] += batch.frames
+            counts[-2] += len(batches)
+            counts[-1] += sum(batch.frames for batch in batches)
             if added is not None:
                 strength.residual += added.residual
                 strength.native += added.native
-        self.ranks.add_up(*(parameter.grad for parameter in self._trained if parameter.grad is not None))
+        self.ranks.add_up(*(parameter.grad for parameter in self.trained if parameter.grad is not None))
         self.ranks.add_up(numerators, part_sums, strength.residual, strength.native)
         self.ranks.add_up(counts)
-        norm = float(clip_grad_norm_(self._trained, self.options.clip_norm))
+        norm = float(clip_grad_norm_(self.trained, self.options.clip_norm))
         if not norm < float("inf"):
             raise DivergedError(
                 f"the gradient norm is {norm}",
@@ -146,6 +153,12 @@ class Updater:
             calls=calls,
             frames=frames,
         )
+
+    def _forward(self, batches: list[Batch]) -> tuple[LossSums, ReadStrength | None]:
+        if len(batches) == 1:
+            return teacher_forced(self.model, batches[0], self.weights, recompute=self.recompute)
+        sums = teacher_forced_together(self.model, batches, self.weights, recompute=self.recompute)
+        return sums, None
 
 
 def _numerators(sums: LossSums) -> Tensor:

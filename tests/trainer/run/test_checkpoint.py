@@ -227,7 +227,9 @@ class Run:
         lm = PersonaPlexLM.seeded(small_config(), 0).freeze()
         self.model = ConnectedLM(lm, MemoryReaders(lm.config, state_width=12, slot_width=16))
         self.options = OptimizerConfig(max_learning_rate=1e-2)
-        self.optimizer, self.schedule = make_optimizer(self.model.parameters(), self.options, updates=6)
+        self.optimizer, self.schedule = make_optimizer(
+            {"memory": self.model.parameters()}, self.options, updates=6
+        )
         self.done = 0
 
     def update(self) -> float:

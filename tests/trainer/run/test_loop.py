@@ -222,7 +222,7 @@ def test_an_update_is_the_gradient_of_one_loss_over_all_its_calls(task_store: Pa
             models.append(model)
         one, other = models
         loader = make_loader(store, "train", seed=1, workers=0, group=3)
-        optimizer, schedule = make_optimizer(one.memory.parameters(), recipe.optimizer, updates=5)
+        optimizer, schedule = make_optimizer({"memory": one.memory.parameters()}, recipe.optimizer, updates=5)
         free = recipe.optimizer.model_copy(update={"clip_norm": 1e9})
         updater = Updater(one, optimizer, schedule, weights, free, Ranks())
         groups = loader.groups()
@@ -252,7 +252,9 @@ def test_divergence_stops_a_run_before_its_parameters_change(task_store: Path) -
         with torch.no_grad():
             model.memory.readers[0].output.bias[0] = torch.inf
         before = {name: value.clone() for name, value in model.memory.named_parameters()}
-        optimizer, schedule = make_optimizer(model.memory.parameters(), recipe.optimizer, updates=5)
+        optimizer, schedule = make_optimizer(
+            {"memory": model.memory.parameters()}, recipe.optimizer, updates=5
+        )
         loader = make_loader(store, "train", seed=1, workers=0, group=3)
         updater = Updater(model, optimizer, schedule, recipe.objective.make(), recipe.optimizer, Ranks())
         groups = loader.groups()

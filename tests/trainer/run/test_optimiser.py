@@ -12,7 +12,7 @@ from inkplex_data.trainer.run.optimiser import OptimizerConfig, make_optimizer, 
 
 def rates(updates: int, options: OptimizerConfig) -> list[float]:
     parameter = torch.nn.Parameter(torch.zeros(1))
-    optimizer, schedule = make_optimizer([parameter], options, updates=updates)
+    optimizer, schedule = make_optimizer({"memory": [parameter]}, options, updates=updates)
     seen = []
     for _ in range(updates):
         parameter.grad = torch.ones(1)
@@ -40,7 +40,9 @@ def test_short_runs_have_a_schedule_too(updates: int) -> None:
 
 
 def test_defaults_are_those_of_stage_one() -> None:
-    optimizer, _ = make_optimizer([torch.nn.Parameter(torch.zeros(2))], OptimizerConfig(), updates=10)
+    optimizer, _ = make_optimizer(
+        {"memory": [torch.nn.Parameter(torch.zeros(2))]}, OptimizerConfig(), updates=10
+    )
     assert optimizer.defaults["weight_decay"] == 0.01
     assert OptimizerConfig().clip_norm == 1.0
 
@@ -58,5 +60,7 @@ def test_options_name_all_their_faults() -> None:
     assert caught.value.error_count() == 4
     with pytest.raises(ConfigError, match="nothing to train"):
         make_optimizer(
-            [torch.nn.Parameter(torch.zeros(1), requires_grad=False)], OptimizerConfig(), updates=5
+            {"memory": [torch.nn.Parameter(torch.zeros(1), requires_grad=False)]},
+            OptimizerConfig(),
+            updates=5,
         )
