@@ -170,8 +170,12 @@ def fingerprint(path: Path) -> str:
             header = _header(file)
             digest = hashlib.sha256(f"{path.stat().st_size}\0".encode() + header)
             names = parse_json(header)
+            if not isinstance(names, dict):
+                raise ValueError("its header is no JSON object")
             for name in sorted(set(names) - {"__metadata__"}):
                 first, stop = names[name]["data_offsets"]
+                if not 0 <= first <= stop:
+                    raise ValueError(f"tensor {name!r} lies from {first} to {stop}")
                 file.seek(8 + len(header) + first)
                 digest.update(file.read(min(stop - first, _PROBE_BYTES)))
             return digest.hexdigest()
