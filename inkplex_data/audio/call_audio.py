@@ -21,7 +21,7 @@ from inkplex_data.audio.call_scan import (
     report_length,
 )
 from inkplex_data.audio.files.audio_source import BLOCK_SAMPLES, AudioSource, open_audio
-from inkplex_data.audio.files.blocks import BlockReader, rechunk, twice
+from inkplex_data.audio.files.blocks import BlockReader, Span, rechunk, twice
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.resample import StreamResampler
 from inkplex_data.clock import SAMPLE_RATE_HZ
@@ -131,7 +131,11 @@ class CallAudio:
         for ref, reader in zip(self._both, readers, strict=False):
             report_length(ref.source, reader, log)
         report_channels(stats["agent"], stats["caller"], pair, log)
-        return _summary(stats, self, pair)
+        holes = {
+            side: tuple(_at_24k(reader.holes, ref.source.sample_rate_hz))
+            for side, ref, reader in zip(SIDES, self._both, [readers[0], readers[-1]], strict=True)
+        }
+        return _summary(stats, self, pair, holes)
 
     def _readers(self, block_samples: int) -> list[BlockReader]:
         """One decoding of each file: the agent's and the caller's, or one for both."""
@@ -211,7 +215,12 @@ def _filled(chunk: Samples, length: int) -> Samples:
     return chunk if len(chunk) == length else np.pad(chunk, (0, length - len(chunk)))
 
 
-def _summary(stats: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairStats) -> AudioScan:
+def _summary(
+    stats: Mapping[Side, ChannelStats],
+    audio: CallAudio,
+    pair: PairStats,
+    holes: Mapping[Side, tuple[Span, ...]],
+) -> AudioScan:
     agent, caller = stats["agent"], stats["caller"]
     digests = {side: stats[side].sha256() for side in SIDES}
     return AudioScan(
@@ -228,7 +237,14 @@ def _summary(stats: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairSta
         containers={"agent": audio.agent.source.container, "caller": audio.caller.source.container},
         band_hz={side: stats[side].band.band_hz() for side in SIDES},
         bleed=pair.bleed(),
+        holes=holes,
     )
+
+
+def _at_24k(spans: Iterable[Span], rate_hz: int) -> Iterator[Span]:
+    """Spans of samples at the native rate as those that they touch at 24 kHz."""
+    for start, end in spans:
+        yield start * SAMPLE_RATE_HZ // rate_hz, -(-end * SAMPLE_RATE_HZ // rate_hz)
 
 
 def open_files(audio: Path | Mapping[str, Path] | Any) -> CallFiles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,11 +12,11 @@ import numpy as np
 from inkplex_data.audio.band import BandMeter, is_telephony
 from inkplex_data.audio.bleed import Bleed, BleedMeter
 from inkplex_data.audio.files.audio_source import AudioSource
-from inkplex_data.audio.files.blocks import BlockReader
+from inkplex_data.audio.files.blocks import BlockReader, Span
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import to_db
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, frames_of_samples, resampled_samples
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 
 Side = Literal["agent", "caller"]
 SIDES: tuple[Side, Side] = ("agent", "caller")
@@ -32,6 +32,7 @@ DUAL_MONO_CORRELATION = 0.995
 DUAL_MONO_LEVEL_DB = 6.0
 # Encoder delay and padding that a compressed file's header may count in: two MPEG layer III frames.
 CODEC_SLACK_SAMPLES = 2_304
+TOLD_SPANS = 8
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class AudioScan:
     silence but missing, the frame in which it ends included. `sha256` covers the decoded samples and rates of both
     channels, so the same call in another lossless container, or as two mono files, has the same one.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
-    side's voice the other side's channel holds, None where nothing can be told from chance.
+    side's voice the other side's channel holds, None where nothing can be told from chance. `holes` are the spans of
+    each side that its file lacks and that zeros fill; they are no silence.
     """
 
     samples: int
@@ -58,6 +60,7 @@ class AudioScan:
     containers: Mapping[Side, str]
     band_hz: Mapping[Side, int | None]
     bleed: Mapping[Side, Bleed | None]
+    holes: Mapping[Side, tuple[Span, ...]]
 
     @property
     def sample_rate_hz(self) -> int:
@@ -182,8 +185,17 @@ def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> 
     decoded, declared = reader.samples, source.declared_samples
     if source.tracks > 1:
         log.add("audio-extra-tracks", f"holds {source.tracks} audio tracks; the first is used", item=item)
+    if reader.holes:
+        lost = sum(end - start for start, end in reader.holes) / rate
+        what = f"lacks {lost:.3f} s inside ({_spans(reader.holes, rate)}); silence without loss stands there"
+        log.add("audio-damaged", what, item=item)
+    if reader.overlaps:
+        spans = [(start, start + samples) for start, samples in reader.overlaps]
+        left_out = sum(samples for _, samples in reader.overlaps) / rate
+        what = f"goes back in time by {left_out:.3f} s ({_spans(spans, rate)}); what came again is left out"
+        log.add("audio-overlap", what, item=item)
     if not reader.recoverable:
-        log.add("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item=item)
+        raise refusal("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item)
     if declared is None or declared == decoded:
         if reader.fault is not None:
             log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reader.fault})", item=item)
@@ -194,9 +206,16 @@ def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> 
         log.add("audio-length-differs", f"{found}; all of those are used", item=item)
     elif source.container.startswith("OGG"):
         # Ogg's last page tells the true length, so what is missing is missing in the middle.
-        log.add("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item=item)
+        raise refusal("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item)
     else:
         log.add("audio-truncated", f"{found}{f' ({reader.fault})' if reader.fault else ''}", item=item)
+
+
+def _spans(spans: Sequence[Span], rate_hz: int) -> str:
+    """The first few spans in seconds."""
+    told = [f"{start / rate_hz:.3f} to {end / rate_hz:.3f} s" for start, end in spans[:TOLD_SPANS]]
+    more = [f"{len(spans) - TOLD_SPANS} more"] if len(spans) > TOLD_SPANS else []
+    return ", ".join(told + more)
 
 
 def _slack(source: AudioSource) -> int:

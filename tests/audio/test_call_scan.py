@@ -16,7 +16,7 @@ from inkplex_data.audio.files.audio_source import AudioSource
 from inkplex_data.clock import FRAME_SAMPLES
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import CODES, ProblemLog
-from tests.audio.made import Array, codes, noise, only, save, save_aac, save_matroska
+from tests.audio.made import Array, codes, noise, only, save, save_aac, save_lossy, save_matroska
 
 RATE = 16_000
 
@@ -178,13 +178,38 @@ def test_mp3_padding_is_told_but_is_no_repair(tmp_path: Path, real_data: Path) -
     assert "113,166" in only(log, "audio-length-differs").message
 
 
-def test_a_hole_in_an_ogg_file_is_refused(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.ogg", noise(96_000), 48_000, "VORBIS", "OGG")
-    raw = bytearray(path.read_bytes())
-    middle = len(raw) // 2
-    raw[middle : middle + 6_000] = bytes(6_000)
+def test_a_hole_of_known_length_is_filled_told_and_placed(tmp_path: Path) -> None:
+    path = save_lossy(tmp_path / "a.webm", noise(144_000), "libopus", lost=range(50, 75))
+    scan, log = scanned(path)
+    assert codes(log) == ["audio-damaged"]
+    assert "0.500 s" in only(log, "audio-damaged").message
+    assert "0.994 to 1.494 s" in only(log, "audio-damaged").message
+    assert scan.samples == 72_000
+    assert scan.holes == {"agent": ((23_844, 35_844),), "caller": ((23_844, 35_844),)}
+    assert refusal_of(path, strict=True).code == "audio-damaged"
+
+
+def test_a_stretch_stamped_twice_is_told(tmp_path: Path) -> None:
+    scan, log = scanned(save_lossy(tmp_path / "a.mkv", noise(144_000), "pcm_s16le", shift=-9_600))
+    assert codes(log) == ["audio-overlap"]
+    assert "0.201 s" in only(log, "audio-overlap").message
+    assert scan.samples == 67_180
+
+
+def test_a_hole_belongs_to_the_side_whose_file_has_it(tmp_path: Path) -> None:
+    agent = save(tmp_path / "a.wav", noise(96_000, 1), 48_000)
+    caller = save_mono_flac_with_a_hole(tmp_path / "b.flac")
+    log = ProblemLog("call")
+    scan = resolve_channels({"agent": agent, "caller": caller}).scan(log)
+    assert codes(log) == ["audio-damaged"]
+    assert scan.holes["agent"] == () and len(scan.holes["caller"]) == 1
+
+
+def save_mono_flac_with_a_hole(path: Path) -> Path:
+    raw = bytearray(save(path, noise(96_000, 1, seed=1), 48_000).read_bytes())
+    raw[len(raw) // 2 : len(raw) // 2 + 100] = bytes(100)
     path.write_bytes(raw)
-    assert refusal_of(path).code == "audio-damaged"
+    return path
 
 
 def test_damage_inside_is_refused_and_a_missing_end_is_reported(tmp_path: Path) -> None:

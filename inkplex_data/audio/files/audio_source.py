@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -11,13 +12,15 @@ from typing import Literal
 from inkplex_data.audio.files.blocks import BlockReader
 from inkplex_data.audio.files.declared_length import read_claim
 from inkplex_data.audio.files.decoders import (
+    Piece,
     Probe,
     av_pieces,
-    packets_exceed,
     probe_av,
     probe_soundfile,
     soundfile_pieces,
 )
+from inkplex_data.audio.files.mpeg_frames import looks_like_mpeg
+from inkplex_data.audio.files.packet_scan import PacketScan, scan_packets
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.problems import refusal
 
@@ -38,8 +41,9 @@ class AudioSource:
     """One audio file that a decoder takes. Holds no open file, so it can be sent to another process.
 
     `declared_samples` is what the header says, per channel, or None where it says nothing;
-    `is_placeholder` where that number is one that programs write before they know the length. `tracks`
-    counts the audio tracks of the file; the first is used.
+    `is_placeholder` where that number is one that programs write before they know the length, or that a library
+    estimates. `tracks` counts the audio tracks of the file; the first is used. `lost_packet_bytes`: how many damaged
+    bytes stand for one lost frame of an MP3 file, None where nothing is damaged or nothing tells.
     """
 
     path: Path
@@ -51,6 +55,7 @@ class AudioSource:
     tracks: int = 1
     ignore_length: bool = False
     is_placeholder: bool = False
+    lost_packet_bytes: float | None = None
 
     def blocks(self, block_samples: int = BLOCK_SAMPLES) -> BlockReader:
         """Decode from the start: float32 [channels, block_samples] at the native rate, the last one shorter.
@@ -60,10 +65,12 @@ class AudioSource:
         if block_samples < 1:
             raise UsageError(f"a block cannot have {block_samples} samples")
         if self.decoder == "soundfile":
-            pieces = soundfile_pieces(self.path)
+            pieces: Iterator[Piece] = soundfile_pieces(self.path)
         else:
             probe = Probe(self.channels, self.sample_rate_hz, self.declared_samples, self.container)
-            pieces = av_pieces(self.path, probe, ignore_length=self.ignore_length)
+            pieces = av_pieces(
+                self.path, probe, ignore_length=self.ignore_length, lost_packet_bytes=self.lost_packet_bytes
+            )
         return BlockReader(pieces, block_samples)
 
     def count_samples(self) -> int:
@@ -107,6 +114,10 @@ def open_audio(path: Path) -> AudioSource:
 
 
 def _open_by_content(path: Path) -> AudioSource:
+    if looks_like_mpeg(path):
+        source = _mpeg_source(path)
+        if source is not None:
+            return source
     probe = probe_soundfile(path)
     if probe is None:
         found = probe_av(path)
@@ -122,23 +133,43 @@ def _open_by_content(path: Path) -> AudioSource:
             else _source(path, declared, "soundfile")
         )
         return replace(source, is_placeholder=claim.is_placeholder)
-    if probe.declared_samples is None or _packets_go_on(path, probe):
+    if probe.declared_samples is None or (
+        probe.container.split("/")[0] in {"OGG", "FLAC"}
+        and _is_for_av(scan_packets(path, is_mpeg=False), probe)
+    ):
         return _through_av(path, probe)
     return _source(path, probe, "soundfile")
 
 
-def _packets_go_on(path: Path, probe: Probe) -> bool:
-    """Whether a compressed file holds more than libsndfile would decode.
+def _mpeg_source(path: Path) -> AudioSource | None:
+    """An MP3 file, or None where it is none.
 
-    It stops at the length that the header declares: a variable-rate MP3 without a Xing header, a file
-    appended to another or a chained Ogg stream would lose their ends without a word.
+    Damaged ones are not shown to libsndfile, whose MP3 decoder gives up and writes to the terminal.
     """
-    family, samples = probe.container.split("/")[0], probe.declared_samples
-    return (
-        family in {"MP3", "OGG", "FLAC"}
-        and samples is not None
-        and packets_exceed(path, samples, probe.sample_rate_hz)
-    )
+    scan = scan_packets(path, is_mpeg=True)
+    if not scan.ticks:
+        return None
+    if scan.is_broken:
+        found = probe_av(path)
+        if isinstance(found, str):
+            return None
+        probe = replace(found, declared_samples=scan.stated_samples)
+        return replace(_source(path, probe, "pyav"), lost_packet_bytes=scan.lost_packet_bytes)
+    probe = probe_soundfile(path)
+    if probe is None or not probe.container.startswith("MP3/"):
+        return None
+    source = _through_av(path, probe) if _is_for_av(scan, probe) else _source(path, probe, "soundfile")
+    return replace(source, is_placeholder=scan.stated_samples is None)
+
+
+def _is_for_av(scan: PacketScan, probe: Probe) -> bool:
+    """Whether a compressed file holds more than libsndfile would decode, or has holes.
+
+    libsndfile stops at the length that it takes from the header: a variable-rate MP3 without a Xing header, a file
+    appended to another or a chained Ogg stream would lose their ends without a word. At a hole it gives up or goes on
+    as if nothing were missing.
+    """
+    return scan.is_broken or scan.exceeds(probe.declared_samples or 0, probe.sample_rate_hz)
 
 
 def _through_av(path: Path, declared: Probe, *, ignore_length: bool = False) -> AudioSource:

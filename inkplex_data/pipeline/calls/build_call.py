@@ -180,6 +180,10 @@ def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_word
         if samples < scan.samples:
             # The frame in which a shorter file ends is only partly there.
             mask[samples // FRAME_SAMPLES :] &= np.uint8(MASK_ALL ^ bit)
+    # What the agent says where its audio is lost is not heard either.
+    for bits, holes in ((MASK_TEXT | MASK_AGENT, scan.agent_holes), (MASK_CALLER, scan.caller_holes)):
+        for start, end in holes:
+            mask[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)] &= np.uint8(MASK_ALL ^ bits)
     if not has_words:
         mask &= np.uint8(MASK_ALL ^ MASK_TEXT)
     mask[text.ids == NO_INPUT] &= np.uint8(MASK_ALL ^ MASK_TEXT)
@@ -255,7 +259,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=6,
+    version=7,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text"),

@@ -52,6 +52,9 @@ class Scan:
     voice_end_us: int
     agent_band_hz: int | None = None
     caller_band_hz: int | None = None
+    agent_holes: tuple[tuple[int, int], ...] = ()
+    caller_holes: tuple[tuple[int, int], ...] = ()
+    """Spans that the side's file lacks inside."""
     is_masked: bool = False
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
 
@@ -108,6 +111,8 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         voice_end_us=end_us,
         agent_band_hz=found.band_hz["agent"],
         caller_band_hz=found.band_hz["caller"],
+        agent_holes=found.holes["agent"],
+        caller_holes=found.holes["caller"],
         is_masked=is_masked,
     )
     problems = tuple(without_root(problem, build.corpus_root) for problem in log)
@@ -149,7 +154,7 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
 
 SCAN: Final = Stage(
     name="scan",
-    version=5,
+    version=6,
     result=ScannedCall,
     run=scan_call,
     recipe=(*PREPARE_KEYS, *SPEECH_CHECK_KEYS, "prefix.voice_max_s"),

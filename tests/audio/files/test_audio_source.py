@@ -252,20 +252,6 @@ def test_a_cut_file_gives_what_is_left(tmp_path: Path, form: str, subtype: str, 
     assert np.array_equal(found, samples[:, : found.shape[1]])
 
 
-def test_a_fault_inside_a_flac_keeps_everything_before_it(tmp_path: Path) -> None:
-    samples = noise(50_000)
-    path = save(tmp_path / "a.flac", samples, 48_000)
-    raw = bytearray(path.read_bytes())
-    middle = len(raw) // 2
-    raw[middle : middle + 3_000] = bytes(3_000)
-    path.write_bytes(raw)
-    reader = open_audio(path).blocks()
-    found = np.concatenate(list(reader), axis=1)
-    assert reader.fault is not None and reader.samples == found.shape[1]
-    assert 15_000 < found.shape[1] < 25_000
-    assert np.array_equal(found, samples[:, : found.shape[1]])
-
-
 def test_aac_in_mp4_is_in_step_with_what_was_encoded(tmp_path: Path) -> None:
     voice = np.cumsum(noise(48_000, 1)[0]) * 0.01
     voice -= np.convolve(voice, np.ones(200) / 200, "same")
