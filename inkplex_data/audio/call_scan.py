@@ -196,19 +196,22 @@ def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> 
         log.add("audio-overlap", what, item=item)
     if not reader.recoverable:
         raise refusal("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item)
+    reason = reader.fault or source.cut
+    if reason is not None and (declared is None or declared <= decoded or source.is_placeholder):
+        log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reason})", item=item)
+        return
     if declared is None or declared == decoded:
-        if reader.fault is not None:
-            log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reader.fault})", item=item)
         return
     found = f"declares {declared:,} samples, {decoded:,} decode"
     missing = declared - decoded
-    if source.is_placeholder or (reader.fault is None and missing <= _slack(source)):
-        log.add("audio-length-differs", f"{found}; all of those are used", item=item)
-    elif source.container.startswith("OGG"):
+    if reason is None and (source.is_placeholder or missing <= _slack(source)):
+        if not source.is_rounded or -missing > _slack(source):
+            log.add("audio-length-differs", f"{found}; all of those are used", item=item)
+    elif source.container.startswith("OGG") and source.cut is None:
         # Ogg's last page tells the true length, so what is missing is missing in the middle.
         raise refusal("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item)
     else:
-        log.add("audio-truncated", f"{found}{f' ({reader.fault})' if reader.fault else ''}", item=item)
+        log.add("audio-truncated", f"{found}{f' ({reason})' if reason else ''}", item=item)
 
 
 def _spans(spans: Sequence[Span], rate_hz: int) -> str:

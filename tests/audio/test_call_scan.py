@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,6 +168,31 @@ def test_a_cut_file_is_reported(tmp_path: Path, form: str, subtype: str) -> None
     scan, log = scanned(path)
     assert codes(log) == ["audio-truncated"]
     assert 0.5 < scan.samples / 150_000 < 0.65
+
+
+def without_tag(path: Path) -> Path:
+    """An MP3 file without its first frame, which states how many there are."""
+    raw = path.read_bytes()
+    path.write_bytes(raw[raw.index(raw[:2], 10) :])
+    return path
+
+
+def test_an_mp3_of_changing_rate_is_whole_where_a_library_takes_it_for_longer_or_shorter(
+    tmp_path: Path,
+) -> None:
+    loud_first = noise(200_000) * np.linspace(1, 0, 200_000, dtype=np.float32) ** 4
+    for name, samples in (("a", loud_first), ("b", loud_first[:, ::-1])):
+        path = without_tag(save(tmp_path / f"{name}.mp3", samples, 48_000, "MPEG_LAYER_III", "MP3"))
+        scan, log = scanned(path, strict=True)
+        assert abs(soundfile.info(path).frames - 200_000) > 10_000
+        assert set(codes(log)) <= {"audio-length-differs"}
+        assert 100_000 <= scan.samples <= 101_500
+
+
+def test_an_mp3_that_ends_within_a_frame_was_cut(tmp_path: Path) -> None:
+    path = without_tag(save(tmp_path / "a.mp3", noise(100_000), 48_000, "MPEG_LAYER_III", "MP3"))
+    path.write_bytes(path.read_bytes()[:-100])
+    assert codes(scanned(path)[1]) == ["audio-truncated"]
 
 
 def test_mp3_padding_is_told_but_is_no_repair(tmp_path: Path, real_data: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from inkplex_data.audio.files.blocks import BlockReader
+from inkplex_data.audio.files.container_end import read_end
 from inkplex_data.audio.files.declared_length import read_claim
 from inkplex_data.audio.files.decoders import (
     Piece,
@@ -42,8 +43,10 @@ class AudioSource:
 
     `declared_samples` is what the header says, per channel, or None where it says nothing;
     `is_placeholder` where that number is one that programs write before they know the length, or that a library
-    estimates. `tracks` counts the audio tracks of the file; the first is used. `lost_packet_bytes`: how many damaged
+    estimates; `is_rounded` where it is a duration that counts encoder delay. `tracks` counts the audio tracks of the file; the first is used. `is_only_track`: there is no video
+    beside it either. `lost_packet_bytes`: how many damaged
     bytes stand for one lost frame of an MP3 file, None where nothing is damaged or nothing tells.
+    `cut` says by what the file shows that its end is missing, None where it does not.
     """
 
     path: Path
@@ -53,9 +56,12 @@ class AudioSource:
     container: str
     decoder: Literal["soundfile", "pyav"]
     tracks: int = 1
+    is_only_track: bool = True
     ignore_length: bool = False
     is_placeholder: bool = False
+    is_rounded: bool = False
     lost_packet_bytes: float | None = None
+    cut: str | None = None
 
     def blocks(self, block_samples: int = BLOCK_SAMPLES) -> BlockReader:
         """Decode from the start: float32 [channels, block_samples] at the native rate, the last one shorter.
@@ -105,7 +111,7 @@ def open_audio(path: Path) -> AudioSource:
         raise refusal("audio-unreadable", "may not be read (permission denied)", path)
     if status.st_size == 0:
         raise refusal("audio-too-short", "is an empty file", path)
-    source = _open_by_content(path)
+    source = _with_end(_open_by_content(path))
     if not MIN_RATE_HZ <= source.sample_rate_hz <= MAX_RATE_HZ:
         raise refusal("audio-rate", f"declares a sample rate of {source.sample_rate_hz:,} Hz", path)
     if source.channels > MAX_CHANNELS:
@@ -141,6 +147,15 @@ def _open_by_content(path: Path) -> AudioSource:
     return _source(path, probe, "soundfile")
 
 
+def _with_end(source: AudioSource) -> AudioSource:
+    """`source` with what its container says of its end. A duration is that of its longest track, so of an only one."""
+    end = read_end(source.path)
+    if end.duration_s is not None and source.declared_samples is None and source.is_only_track:
+        samples = round(end.duration_s * source.sample_rate_hz)
+        source = replace(source, declared_samples=samples, is_rounded=True)
+    return replace(source, cut=source.cut or end.cut)
+
+
 def _mpeg_source(path: Path) -> AudioSource | None:
     """An MP3 file, or None where it is none.
 
@@ -154,12 +169,12 @@ def _mpeg_source(path: Path) -> AudioSource | None:
         if isinstance(found, str):
             return None
         probe = replace(found, declared_samples=scan.stated_samples)
-        return replace(_source(path, probe, "pyav"), lost_packet_bytes=scan.lost_packet_bytes)
+        return replace(_source(path, probe, "pyav"), lost_packet_bytes=scan.lost_packet_bytes, cut=scan.cut)
     probe = probe_soundfile(path)
     if probe is None or not probe.container.startswith("MP3/"):
         return None
     source = _through_av(path, probe) if _is_for_av(scan, probe) else _source(path, probe, "soundfile")
-    return replace(source, is_placeholder=scan.stated_samples is None)
+    return replace(source, is_placeholder=scan.stated_samples is None, cut=scan.cut)
 
 
 def _is_for_av(scan: PacketScan, probe: Probe) -> bool:
@@ -198,6 +213,7 @@ def _source(
         container=probe.container,
         decoder=decoder,
         tracks=probe.tracks,
+        is_only_track=probe.is_only_track,
         ignore_length=ignore_length,
     )
 

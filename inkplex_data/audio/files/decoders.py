@@ -64,6 +64,7 @@ class Probe:
     declared_samples: int | None
     container: str
     tracks: int = 1
+    is_only_track: bool = True
 
 
 # --- libsndfile ---------------------------------------------------------------------------------------
@@ -148,6 +149,7 @@ def probe_av(path: Path) -> Probe | str:
                 declared_samples=declared if declared is not None and declared >= 0 else None,
                 container=f"{family}/{codec.name}",
                 tracks=len(tracks),
+                is_only_track=len(container.streams) == 1,
             )
     except (av.FFmpegError, OSError, ValueError) as error:
         return f"FFmpeg: {getattr(error, 'strerror', None) or error}"

@@ -10,16 +10,13 @@ _POLYNOMIAL: Final = 0x07
 _LONGEST_HEADER_BYTES: Final = 16
 
 
-def _crc_table() -> tuple[int, ...]:
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = (byte << 1) ^ (_POLYNOMIAL if byte & 0x80 else 0)
-        table.append(byte & 0xFF)
-    return tuple(table)
+def _crc8(byte: int) -> int:
+    for _ in range(8):
+        byte = (byte << 1) ^ (_POLYNOMIAL if byte & 0x80 else 0)
+    return byte & 0xFF
 
 
-_CRC8: Final = _crc_table()
+_CRC8: Final = tuple(map(_crc8, range(256)))
 
 
 def numbered_frames(data: bytes, block_samples: int) -> Iterator[tuple[int, bytes]]:
@@ -48,20 +45,14 @@ def _first_sample(head: bytes, block_samples: int) -> int | None:
         return None
     # The number is coded as UTF-8 codes characters, up to 36 bits.
     leading = 8 - (~head[4] & 0xFF).bit_length()
-    if leading in (1, 8):
-        return None
     more = max(leading - 1, 0)
     number = head[4] & (0x7F >> leading)
     for byte in head[5 : 5 + more]:
-        if byte & 0xC0 != 0x80:
-            return None
         number = number << 6 | byte & 0x3F
     end = 5 + more + {6: 1, 7: 2}.get(block_code, 0) + {12: 1, 13: 2, 14: 2}.get(rate_code, 0)
-    if end >= len(head):
-        return None
     crc = 0
     for byte in head[:end]:
         crc = _CRC8[crc ^ byte]
-    if crc != head[end]:
+    if leading in (1, 8) or end >= len(head) or crc != head[end]:
         return None
     return number if head[1] & 1 else number * block_samples

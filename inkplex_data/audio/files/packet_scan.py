@@ -21,7 +21,7 @@ class PacketScan:
 
     `is_broken`: bytes are damaged, or stamps jump, so that something is missing inside. `lost_packet_bytes`: how many
     damaged bytes of an MP3 file stand for one lost frame, None where nothing tells. `stated_samples`: the length of an MP3
-    file by its own word, encoder delay and padding left out; None where a library could only estimate it.
+    file by its own word, encoder delay and padding left out; None where a library could only estimate it. `cut`: what shows that its end is missing.
     """
 
     ticks: int = 0
@@ -29,6 +29,7 @@ class PacketScan:
     is_broken: bool = False
     lost_packet_bytes: float | None = None
     stated_samples: int | None = None
+    cut: str | None = None
 
     def exceeds(self, samples: int, sample_rate_hz: int) -> bool:
         """Whether the packets hold more than `samples`."""
@@ -122,6 +123,7 @@ def _mpeg(path: Path, found: PacketScan, meter: GarbageMeter, tag: LengthTag | N
         is_broken=found.is_broken or meter.garbage_bytes > 0 or is_cut or is_longer,
         lost_packet_bytes=each or None,
         stated_samples=tag.samples if tag is not None else None,
+        cut=None if meter.ends_in_frame else "its last frame is cut",
     )
 
 
