@@ -180,13 +180,15 @@ def without_tag(path: Path) -> Path:
 def test_an_mp3_of_changing_rate_is_whole_where_a_library_takes_it_for_longer_or_shorter(
     tmp_path: Path,
 ) -> None:
+    estimates = []
     loud_first = noise(200_000) * np.linspace(1, 0, 200_000, dtype=np.float32) ** 4
     for name, samples in (("a", loud_first), ("b", loud_first[:, ::-1])):
         path = without_tag(save(tmp_path / f"{name}.mp3", samples, 48_000, "MPEG_LAYER_III", "MP3"))
         scan, log = scanned(path, strict=True)
-        assert abs(soundfile.info(path).frames - 200_000) > 10_000
+        estimates.append(soundfile.info(path).frames)
         assert set(codes(log)) <= {"audio-length-differs"}
         assert 100_000 <= scan.samples <= 101_500
+    assert min(estimates) < 190_000 and max(estimates) > 210_000
 
 
 def test_an_mp3_that_ends_within_a_frame_was_cut(tmp_path: Path) -> None:
