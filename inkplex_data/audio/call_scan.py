@@ -11,6 +11,7 @@ import numpy as np
 
 from inkplex_data.audio.band import BandMeter, is_telephony
 from inkplex_data.audio.bleed import Bleed, BleedMeter
+from inkplex_data.audio.copies import Copy, CopyMeter
 from inkplex_data.audio.files.audio_source import AudioSource
 from inkplex_data.audio.files.blocks import BlockReader, Span
 from inkplex_data.audio.files.decoders import Samples
@@ -25,9 +26,9 @@ SIDES: tuple[Side, Side] = ("agent", "caller")
 MAX_AMPLITUDE = 8.0
 # A channel whose swing stays below −60 dBFS around its mean holds at most the idle noise of a telephone line.
 SILENCE_AMPLITUDE = 1e-3
-# The same sound in both channels, be it with noise, another gain or turned polarity. Copies through
-# lossy codecs and digitised tape correlate above 0.9996, two people in one room below 0.95. Where one side
-# is more than 6 dB weaker it is taken for a quiet channel with crosstalk.
+# The same sound in both channels at one moment, be it with noise or turned polarity, in recordings that are too short
+# or too quiet for `copies`. Copies through lossy codecs and digitised tape correlate above 0.9996, two people in one
+# room below 0.95. Where one side is more than 6 dB weaker it is taken for a quiet channel with crosstalk.
 DUAL_MONO_CORRELATION = 0.995
 DUAL_MONO_LEVEL_DB = 6.0
 # Encoder delay and padding that a compressed file's header may count in: two MPEG layer III frames.
@@ -144,12 +145,14 @@ class PairStats:
     def __init__(self, sample_rate_hz: int) -> None:
         self._sums = np.zeros(6, np.float64)  # n, Σa, Σb, Σa², Σb², Σab
         self._bleed = BleedMeter(sample_rate_hz)
+        self._copies = CopyMeter(sample_rate_hz)
 
     def update(self, a: Samples, b: Samples) -> None:
         n = min(len(a), len(b))
         x, y = a[:n].astype(np.float64), b[:n].astype(np.float64)
         self._sums += np.array([n, x.sum(), y.sum(), x @ x, y @ y, x @ y])
         self._bleed.update(a, b)
+        self._copies.update(a, b)
 
     def _variances(self) -> tuple[float, float, float]:
         n, a, b, aa, bb, ab = self._sums.tolist()
@@ -173,10 +176,17 @@ class PairStats:
 
     @property
     def is_dual_mono(self) -> bool:
-        return (
+        return self.copy() is not None
+
+    def copy(self) -> Copy | None:
+        """How the caller's channel is a copy of the agent's, None where it is none."""
+        found = self._copies.copy()
+        if found is None and (
             abs(self.correlation) >= DUAL_MONO_CORRELATION
             and abs(self.level_difference_db) <= DUAL_MONO_LEVEL_DB
-        )
+        ):
+            return Copy(abs(self.correlation), 0.0, -self.level_difference_db)
+        return found
 
 
 def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> None:
@@ -251,11 +261,13 @@ def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, 
                 f"holds nothing above {band_hz / 1000:.2f} kHz (sampled at {stats.sample_rate_hz:,} Hz)",
                 item=stats.item,
             )
-    if not (agent.silent or caller.silent) and pair.is_dual_mono:
+    copy = None if agent.silent or caller.silent else pair.copy()
+    if copy is not None:
         log.add(
             "audio-dual-mono",
-            f"agent and caller correlate at {pair.correlation:.5f} with a level difference of "
-            f"{pair.level_difference_db:.1f} dB",
+            f"agent and caller correlate at {copy.likeness:.5f}; the caller's channel is {abs(copy.delay_ms):.2f} ms "
+            f"{'earlier' if copy.delay_ms < 0 else 'later'} and {abs(copy.level_db):.1f} dB "
+            f"{'louder' if copy.level_db > 0 else 'weaker'}",
             item=agent.item,
         )
     for side, found in pair.bleed().items():
