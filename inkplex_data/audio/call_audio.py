@@ -238,6 +238,7 @@ def _summary(
         band_hz={side: stats[side].band.band_hz() for side in SIDES},
         bleed=pair.bleed(),
         holes=holes,
+        fingerprint=pair.fingerprint(),
     )
 
 

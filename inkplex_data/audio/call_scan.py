@@ -15,6 +15,7 @@ from inkplex_data.audio.copies import Copy, CopyMeter
 from inkplex_data.audio.files.audio_source import AudioSource
 from inkplex_data.audio.files.blocks import BlockReader, Span
 from inkplex_data.audio.files.decoders import Samples
+from inkplex_data.audio.fingerprint import FingerprintMeter
 from inkplex_data.audio.levels import to_db
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, frames_of_samples, resampled_samples
 from inkplex_data.problems import ProblemLog, refusal
@@ -45,7 +46,8 @@ class AudioScan:
     channels, so the same call in another lossless container, or as two mono files, has the same one.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
     side's voice the other side's channel holds, None where nothing can be told from chance. `holes` are the spans of
-    each side that its file lacks and that zeros fill; they are no silence.
+    each side that its file lacks and that zeros fill; they are no silence. `fingerprint` is what the recording is
+    recognised by however it is coded (`fingerprint.ENTRY` records).
     """
 
     samples: int
@@ -62,6 +64,7 @@ class AudioScan:
     band_hz: Mapping[Side, int | None]
     bleed: Mapping[Side, Bleed | None]
     holes: Mapping[Side, tuple[Span, ...]]
+    fingerprint: bytes
 
     @property
     def sample_rate_hz(self) -> int:
@@ -146,6 +149,7 @@ class PairStats:
         self._sums = np.zeros(6, np.float64)  # n, Σa, Σb, Σa², Σb², Σab
         self._bleed = BleedMeter(sample_rate_hz)
         self._copies = CopyMeter(sample_rate_hz)
+        self._fingerprint = FingerprintMeter(sample_rate_hz)
 
     def update(self, a: Samples, b: Samples) -> None:
         n = min(len(a), len(b))
@@ -153,6 +157,7 @@ class PairStats:
         self._sums += np.array([n, x.sum(), y.sum(), x @ x, y @ y, x @ y])
         self._bleed.update(a, b)
         self._copies.update(a, b)
+        self._fingerprint.update(a, b)
 
     def _variances(self) -> tuple[float, float, float]:
         n, a, b, aa, bb, ab = self._sums.tolist()
@@ -169,6 +174,10 @@ class PairStats:
     def level_difference_db(self) -> float:
         a, b, _ = self._variances()
         return float(to_db(a) - to_db(b))
+
+    def fingerprint(self) -> bytes:
+        """What the call is recognised by, once all of it has passed."""
+        return self._fingerprint.fingerprint()
 
     def bleed(self) -> dict[Side, Bleed | None]:
         """What of each side's voice the other side's channel holds."""

@@ -28,6 +28,7 @@ from inkplex_data.store.shard import CallShardWriter, PrefixShardWriter, Recordi
 
 EXTRA_COLUMNS = {
     "input_sha256": pl.String(),
+    "audio_fingerprint": pl.Binary(),
     "agent_channel": pl.Int32(),
     "caller_channel": pl.Int32(),
     **TURN_COLUMNS,

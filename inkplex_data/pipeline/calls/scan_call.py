@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,8 @@ class Scan:
     agent_holes: tuple[tuple[int, int], ...] = ()
     caller_holes: tuple[tuple[int, int], ...] = ()
     """Spans that the side's file lacks inside."""
+    audio_fingerprint: str = ""
+    """`AudioScan.fingerprint` in base 64."""
     is_masked: bool = False
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
 
@@ -113,6 +116,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         caller_band_hz=found.band_hz["caller"],
         agent_holes=found.holes["agent"],
         caller_holes=found.holes["caller"],
+        audio_fingerprint=base64.b64encode(found.fingerprint).decode(),
         is_masked=is_masked,
     )
     problems = tuple(without_root(problem, build.corpus_root) for problem in log)
