@@ -21,8 +21,9 @@ from inkplex_data.audio.call_scan import (
     report_length,
 )
 from inkplex_data.audio.files.audio_source import BLOCK_SAMPLES, AudioSource, open_audio
-from inkplex_data.audio.files.blocks import BlockReader, rechunk, twice
+from inkplex_data.audio.files.blocks import BlockReader, Span, rechunk, twice
 from inkplex_data.audio.files.decoders import Samples
+from inkplex_data.audio.fingerprint import FingerprintMeter
 from inkplex_data.audio.resample import StreamResampler, resample
 from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.errors import UsageError
@@ -151,13 +152,24 @@ class CallAudio:
             pair = None if self.is_single else PairStats(SAMPLE_RATE_HZ)
             resampled = map(_resampled, watched, rates_hz)
             watched = [rechunk(pieces, CHUNK_SAMPLES) for pieces in resampled]
-        for blocks in zip_longest(*watched, fillvalue=np.zeros(0, np.float32)):
+        fingerprint = FingerprintMeter(SAMPLE_RATE_HZ if len(set(rates_hz)) > 1 else rates_hz[0])
+        nothing = np.zeros(0, np.float32)
+        for blocks in zip_longest(*watched, fillvalue=nothing):
             if pair is not None:
                 pair.update(*blocks)
+            fingerprint.update(blocks[0], blocks[1] if len(blocks) > 1 else nothing)
         for ref, reader in zip(self._refs.values(), readers, strict=False):
             report_length(ref.source, reader, log)
         report_channels(list(stats.values()), pair, log)
-        return _summary(stats, self, pair)
+        return _summary(stats, self, pair, self._holes(readers), fingerprint.fingerprint())
+
+    def _holes(self, readers: Sequence[BlockReader]) -> dict[Side, tuple[Span, ...]]:
+        """Spans of each side that its file lacks, at 24 kHz; a mixture lacks a voice where either part has one."""
+        agent, caller = (
+            tuple(_at_24k(reader.holes, ref.source.sample_rate_hz))
+            for ref, reader in zip((self.agent, self.caller), (readers[0], readers[-1]), strict=True)
+        )
+        return {"agent": (*agent, *caller) if self.is_mixed else agent, "caller": caller}
 
     def _readers(self, block_samples: int) -> list[BlockReader]:
         """One decoding of each file: the agent's and the caller's, or one for both."""
@@ -254,7 +266,13 @@ def _filled(chunk: Samples, length: int) -> Samples:
     return chunk if len(chunk) == length else np.pad(chunk, (0, length - len(chunk)))
 
 
-def _summary(found: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairStats | None) -> AudioScan:
+def _summary(
+    found: Mapping[Side, ChannelStats],
+    audio: CallAudio,
+    pair: PairStats | None,
+    holes: Mapping[Side, tuple[Span, ...]],
+    fingerprint: bytes,
+) -> AudioScan:
     agent, caller = found["agent"], found.get("caller", found["agent"])
     stats: dict[Side, ChannelStats] = {"agent": agent, "caller": caller}
     digests = {side: stats[side].sha256() for side in SIDES}
@@ -281,7 +299,15 @@ def _summary(found: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairSta
         band_hz=band_hz,
         bleed=pair.bleed() if pair is not None else dict.fromkeys(SIDES),
         levels_db={side: stats[side].levels.levels_db() for side in SIDES},
+        holes=holes,
+        fingerprint=fingerprint,
     )
+
+
+def _at_24k(spans: Iterable[Span], rate_hz: int) -> Iterator[Span]:
+    """Spans of samples at the native rate as those that they touch at 24 kHz."""
+    for start, end in spans:
+        yield start * SAMPLE_RATE_HZ // rate_hz, -(-end * SAMPLE_RATE_HZ // rate_hz)
 
 
 def open_files(audio: Path | Mapping[str, Path] | Any) -> CallFiles:

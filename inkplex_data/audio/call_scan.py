@@ -13,12 +13,13 @@ import numpy.typing as npt
 from inkplex_data.audio.activity import LevelMeter
 from inkplex_data.audio.band import BandMeter, is_telephony
 from inkplex_data.audio.bleed import Bleed, BleedMeter
+from inkplex_data.audio.copies import Copy, CopyMeter
 from inkplex_data.audio.files.audio_source import AudioSource
-from inkplex_data.audio.files.blocks import BlockReader
+from inkplex_data.audio.files.blocks import BlockReader, Span
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import to_db
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, frames_of_samples, resampled_samples
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 
 Side = Literal["agent", "caller"]
 SIDES: tuple[Side, Side] = ("agent", "caller")
@@ -27,13 +28,14 @@ SIDES: tuple[Side, Side] = ("agent", "caller")
 MAX_AMPLITUDE = 8.0
 # A channel whose swing stays below −60 dBFS around its mean holds at most the idle noise of a telephone line.
 SILENCE_AMPLITUDE = 1e-3
-# The same sound in both channels, be it with noise, another gain or turned polarity. Copies through
-# lossy codecs and digitised tape correlate above 0.9996, two people in one room below 0.95. Where one side
-# is more than 6 dB weaker it is taken for a quiet channel with crosstalk.
+# The same sound in both channels at one moment, be it with noise or turned polarity, in recordings that are too short
+# or too quiet for `copies`. Copies through lossy codecs and digitised tape correlate above 0.9996, two people in one
+# room below 0.95. Where one side is more than 6 dB weaker it is taken for a quiet channel with crosstalk.
 DUAL_MONO_CORRELATION = 0.995
 DUAL_MONO_LEVEL_DB = 6.0
 # Encoder delay and padding that a compressed file's header may count in: two MPEG layer III frames.
 CODEC_SLACK_SAMPLES = 2_304
+TOLD_SPANS = 8
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,9 @@ class AudioScan:
     channels, so the same call in another lossless container, or as two mono files, has the same one.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
     side's voice the other side's channel holds, None where nothing can be told from chance. `levels_db` are dBFS of
-    steps of 10 ms, float32 [steps], as `audio.activity.LevelMeter` measures them at the native rate.
+    steps of 10 ms, float32 [steps], as `audio.activity.LevelMeter` measures them at the native rate. `holes` are the
+    spans of each side that its file lacks and that zeros fill; they are no silence. `fingerprint` is what the recording
+    is recognised by however it is coded (`fingerprint.ENTRY` records).
     Of a single stream the agent's are the samples with all voices, and none are the caller's; `correlation` and
     `bleed` are not measured.
     """
@@ -64,6 +68,8 @@ class AudioScan:
     band_hz: Mapping[Side, int | None]
     bleed: Mapping[Side, Bleed | None]
     levels_db: Mapping[Side, npt.NDArray[np.float32]] = field(compare=False)
+    holes: Mapping[Side, tuple[Span, ...]]
+    fingerprint: bytes
 
     @property
     def sample_rate_hz(self) -> int:
@@ -149,12 +155,14 @@ class PairStats:
     def __init__(self, sample_rate_hz: int) -> None:
         self._sums = np.zeros(6, np.float64)  # n, Σa, Σb, Σa², Σb², Σab
         self._bleed = BleedMeter(sample_rate_hz)
+        self._copies = CopyMeter(sample_rate_hz)
 
     def update(self, a: Samples, b: Samples) -> None:
         n = min(len(a), len(b))
         x, y = a[:n].astype(np.float64), b[:n].astype(np.float64)
         self._sums += np.array([n, x.sum(), y.sum(), x @ x, y @ y, x @ y])
         self._bleed.update(a, b)
+        self._copies.update(a, b)
 
     def _variances(self) -> tuple[float, float, float]:
         n, a, b, aa, bb, ab = self._sums.tolist()
@@ -178,10 +186,17 @@ class PairStats:
 
     @property
     def is_dual_mono(self) -> bool:
-        return (
+        return self.copy() is not None
+
+    def copy(self) -> Copy | None:
+        """How the caller's channel is a copy of the agent's, None where it is none."""
+        found = self._copies.copy()
+        if found is None and (
             abs(self.correlation) >= DUAL_MONO_CORRELATION
             and abs(self.level_difference_db) <= DUAL_MONO_LEVEL_DB
-        )
+        ):
+            return Copy(abs(self.correlation), 0.0, -self.level_difference_db)
+        return found
 
 
 def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> None:
@@ -190,21 +205,40 @@ def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> 
     decoded, declared = reader.samples, source.declared_samples
     if source.tracks > 1:
         log.add("audio-extra-tracks", f"holds {source.tracks} audio tracks; the first is used", item=item)
+    if reader.holes:
+        lost = sum(end - start for start, end in reader.holes) / rate
+        what = f"lacks {lost:.3f} s inside ({_spans(reader.holes, rate)}); silence without loss stands there"
+        log.add("audio-damaged", what, item=item)
+    if reader.overlaps:
+        spans = [(start, start + samples) for start, samples in reader.overlaps]
+        left_out = sum(samples for _, samples in reader.overlaps) / rate
+        what = f"goes back in time by {left_out:.3f} s ({_spans(spans, rate)}); what came again is left out"
+        log.add("audio-overlap", what, item=item)
     if not reader.recoverable:
-        log.add("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item=item)
+        raise refusal("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item)
+    reason = reader.fault or source.cut
+    if reason is not None and (declared is None or declared <= decoded or source.is_placeholder):
+        log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reason})", item=item)
+        return
     if declared is None or declared == decoded:
-        if reader.fault is not None:
-            log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reader.fault})", item=item)
         return
     found = f"declares {declared:,} samples, {decoded:,} decode"
     missing = declared - decoded
-    if source.is_placeholder or (reader.fault is None and missing <= _slack(source)):
-        log.add("audio-length-differs", f"{found}; all of those are used", item=item)
-    elif source.container.startswith("OGG"):
+    if reason is None and (source.is_placeholder or missing <= _slack(source)):
+        if not source.is_rounded or -missing > _slack(source):
+            log.add("audio-length-differs", f"{found}; all of those are used", item=item)
+    elif source.container.startswith("OGG") and source.cut is None:
         # Ogg's last page tells the true length, so what is missing is missing in the middle.
-        log.add("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item=item)
+        raise refusal("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item)
     else:
-        log.add("audio-truncated", f"{found}{f' ({reader.fault})' if reader.fault else ''}", item=item)
+        log.add("audio-truncated", f"{found}{f' ({reason})' if reason else ''}", item=item)
+
+
+def _spans(spans: Sequence[Span], rate_hz: int) -> str:
+    """The first few spans in seconds."""
+    told = [f"{start / rate_hz:.3f} to {end / rate_hz:.3f} s" for start, end in spans[:TOLD_SPANS]]
+    more = [f"{len(spans) - TOLD_SPANS} more"] if len(spans) > TOLD_SPANS else []
+    return ", ".join(told + more)
 
 
 def _slack(source: AudioSource) -> int:
@@ -237,11 +271,13 @@ def report_channels(channels: Sequence[ChannelStats], pair: PairStats | None, lo
                 f"holds nothing above {band_hz / 1000:.2f} kHz (sampled at {stats.sample_rate_hz:,} Hz)",
                 item=stats.item,
             )
-    if pair is not None and not any(stats.silent for stats in channels) and pair.is_dual_mono:
+    copy = pair.copy() if pair is not None and not any(stats.silent for stats in channels) else None
+    if copy is not None:
         log.add(
             "audio-dual-mono",
-            f"agent and caller correlate at {pair.correlation:.5f} with a level difference of "
-            f"{pair.level_difference_db:.1f} dB",
+            f"agent and caller correlate at {copy.likeness:.5f}; the caller's channel is {abs(copy.delay_ms):.2f} ms "
+            f"{'earlier' if copy.delay_ms < 0 else 'later'} and {abs(copy.level_db):.1f} dB "
+            f"{'louder' if copy.level_db > 0 else 'weaker'}",
             item=channels[0].item,
         )
     for side, found in pair.bleed().items() if pair is not None else ():

@@ -24,6 +24,7 @@ from inkplex_data.pipeline.execute import Executor, make_executor
 from inkplex_data.pipeline.ledger import Ledger
 from inkplex_data.pipeline.outcome import Refusals, Summary, summarise
 from inkplex_data.pipeline.planning.build_plan import Planner
+from inkplex_data.pipeline.prefixes import check_voices
 from inkplex_data.pipeline.progress import Reporter, SilentReporter
 from inkplex_data.pipeline.recipe_keys import recipe_files
 from inkplex_data.pipeline.shards import PrefixMember, new_recordings, write_prefixes, write_recordings
@@ -150,7 +151,8 @@ def _build_calls(run: StageRun, entries: Sequence[CallEntry]) -> list[str]:
 
 
 def _check_tools(recipe: Recipe) -> None:
-    """Fail before any work where the recipe names noise or a model that is not there. Raises ConfigError."""
+    """Fail before any work where the recipe names noise, a voice or a model that is not there. Raises ConfigError."""
+    check_voices(recipe)
     tools.bandwidth(recipe.audio.bandwidth)
     noise = recipe.augment.noise if recipe.augment is not None else None
     if noise is not None and noise.folder is not None:

@@ -34,6 +34,7 @@ from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWrite
 EXTRA_COLUMNS = {
     "input_sha256": pl.String(),
     "inputs": pl.String(),
+    "audio_fingerprint": pl.Binary(),
     "agent_channel": pl.Int32(),
     "caller_channel": pl.Int32(),
     **TURN_COLUMNS,

@@ -18,7 +18,7 @@ STORE = table(
     "store",
     {
         "audio-in-two-families": error(
-            "The same audio appears in two families, so it could land in two splits.",
+            "The same audio appears in two families, as it is or coded otherwise, so it could land in two splits.",
             "Give both calls the same `family`, or remove one.",
         ),
     },

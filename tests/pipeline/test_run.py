@@ -74,6 +74,25 @@ def test_prefixes_take_the_voice_of_another_call_of_the_split(built: Path) -> No
     np.testing.assert_array_equal(composed.codes[:, composed.prefix_frames :], store.call("one").codes)
 
 
+@pytest.mark.parametrize("kind", ["fifo", "nothing", "text"])
+def test_a_voice_that_cannot_be_heard_stops_before_any_work(
+    corpus: Path, tmp_path: Path, recipe: Recipe, kind: str
+) -> None:
+    """A pipe that nobody writes to would be waited for without end."""
+    file = tmp_path / "voice.wav"
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "text":
+        file.write_text("hello")
+    assert recipe.prefix is not None
+    named = recipe.model_copy(
+        update={"prefix": recipe.prefix.model_copy(update={"voices": {"v": str(file)}})}
+    )
+    with pytest.raises(ConfigError, match=r"prefix\.voices\.v"):
+        build_store(corpus, tmp_path / "store", recipe=named, workers=1)
+    assert not (tmp_path / "store").exists()
+
+
 def test_two_more_voices_give_two_composed_examples_without_a_rebuild(
     corpus: Path, recipe: Recipe, tmp_path: Path
 ) -> None:

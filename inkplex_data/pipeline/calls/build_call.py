@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 from dataclasses import dataclass, field
@@ -214,10 +215,17 @@ def loss_mask(
         if samples < scan.samples:
             # The frame in which a shorter file ends is only partly there.
             mask[samples // FRAME_SAMPLES :] &= np.uint8(MASK_ALL ^ bit)
+    # Text says what is heard: it ends with the agent's own audio, and what is lost inside that is not heard either.
+    ahead_us = seconds_to_us(recipe.text.delay_s) + delay_us
     if scan.agent_samples < scan.samples:
-        ahead_us = max(seconds_to_us(recipe.text.delay_s) + delay_us, 0)
-        last_us = max(samples_to_us(scan.agent_samples) - ahead_us, 0)
+        last_us = max(samples_to_us(scan.agent_samples) - max(ahead_us, 0), 0)
         mask[last_us // FRAME_US :] &= np.uint8(MASK_ALL ^ MASK_TEXT)
+    for hole in scan.agent_holes:
+        start_us, end_us = (max(samples_to_us(at) - ahead_us, 0) for at in hole)
+        mask[start_us // FRAME_US : -(-end_us // FRAME_US)] &= np.uint8(MASK_ALL ^ MASK_TEXT)
+    for bit, holes in ((MASK_AGENT, scan.agent_holes), (MASK_CALLER, scan.caller_holes)):
+        for start, end in holes:
+            mask[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)] &= np.uint8(MASK_ALL ^ bit)
     if recipe.words.source == "none" or scan.is_text_masked:
         mask &= np.uint8(MASK_ALL ^ MASK_TEXT)
     mask[text.ids == NO_INPUT] &= np.uint8(MASK_ALL ^ MASK_TEXT)
@@ -270,6 +278,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
         "response_start_frame": response_frame,
         "audio_sha256": scan.audio_sha256,
+        "audio_fingerprint": base64.b64decode(scan.audio_fingerprint),
         "codec": tools.codec(job.recipe.codec.id).identity.id,
         "source": entry.source,
         "sidecar": _json(sidecar.model_dump(mode="json", by_alias=True, exclude_none=True))

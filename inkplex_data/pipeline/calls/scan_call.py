@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,11 @@ class Scan:
     voice_end_us: int
     agent_band_hz: int | None = None
     caller_band_hz: int | None = None
+    agent_holes: tuple[tuple[int, int], ...] = ()
+    caller_holes: tuple[tuple[int, int], ...] = ()
+    """Spans that the side's file lacks inside."""
+    audio_fingerprint: str = ""
+    """`AudioScan.fingerprint` in base 64."""
     is_masked: bool = False
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
     is_text_masked: bool = False
@@ -121,6 +127,9 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         voice_end_us=end_us,
         agent_band_hz=found.band_hz["agent"],
         caller_band_hz=found.band_hz["caller"],
+        agent_holes=found.holes["agent"],
+        caller_holes=found.holes["caller"],
+        audio_fingerprint=base64.b64encode(found.fingerprint).decode(),
         is_masked=is_masked,
         is_text_masked=is_text_masked,
     )

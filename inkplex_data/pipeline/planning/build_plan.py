@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -24,7 +25,7 @@ from inkplex_data.pipeline.planning.prefix_voices import (
     prefix_id,
     voice_samples,
 )
-from inkplex_data.pipeline.planning.same_audio import audio_in_two_families
+from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
 from inkplex_data.pipeline.planning.sharding import Sized, call_bytes
 from inkplex_data.pipeline.prefixes import PrefixJob
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
@@ -143,12 +144,26 @@ class Planner:
         }
 
     def _without_shared_audio(self, entries: list[CallEntry]) -> list[CallEntry]:
-        published = self.target.calls.select("call_id", "audio_sha256", "family").iter_rows()
+        stored = self.target.calls
+        published = stored.select("call_id", "audio_sha256", "family").iter_rows()
         calls = [(entry.call_id, self.scans[entry.call_id].audio_sha256, entry.family) for entry in entries]
-        for call_id, (owner, owner_family, family) in audio_in_two_families(calls, published).items():
-            what = f"has the same audio as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
-            self.refusals.add(call_id, "audio-in-two-families", what)
+        self._refuse_shared("audio", audio_in_two_families(calls, published))
+        entries = [entry for entry in entries if entry.call_id not in self.refusals]
+        recorded: Iterable[tuple[str, bytes | None, str]] = ()
+        # Stores that were begun before calls had fingerprints go by the digest alone.
+        if "audio_fingerprint" in stored.columns:
+            recorded = stored.select("call_id", "audio_fingerprint", "family").iter_rows()
+        heard = [
+            (entry.call_id, base64.b64decode(self.scans[entry.call_id].audio_fingerprint), entry.family)
+            for entry in entries
+        ]
+        self._refuse_shared("recording, coded otherwise,", recordings_in_two_families(heard, recorded))
         return [entry for entry in entries if entry.call_id not in self.refusals]
+
+    def _refuse_shared(self, what: str, found: Mapping[str, tuple[str, str, str]]) -> None:
+        for call_id, (owner, owner_family, family) in found.items():
+            told = f"has the same {what} as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
+            self.refusals.add(call_id, "audio-in-two-families", told)
 
     def _with_one_recording_per_id(self, entries: list[CallEntry]) -> list[CallEntry]:
         """Refuse calls whose recording has the id of another file's; equal bytes under one id are one recording."""

@@ -12,10 +12,11 @@ import numpy as np
 
 from inkplex_data.atomic import replacing
 from inkplex_data.audio.call_audio import ChannelRef
-from inkplex_data.audio.call_scan import SIDES
+from inkplex_data.audio.call_scan import SIDES, report_length
 from inkplex_data.audio.files.write_audio import write_wav
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import us_to_seconds
+from inkplex_data.problems import ProblemLog
 from inkplex_data.speech.diarize.diarizer import RATE_HZ, Diarizer
 from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, read_rttm, write_rttm
 from inkplex_data.speech.diarize.streams import Inactive, TwoStreams, main_speaker, two_streams
@@ -45,15 +46,20 @@ def divide(
     main: str = "most",
     inactive: Inactive = "zero",
     seed: int = 0,
+    log: ProblemLog | None = None,
 ) -> Divided:
     """Write `out`.wav (left agent, right caller; float, at the file's own rate), `out`.rttm, `out`.sidecar.json.
 
     The turns come from `rttm` where given (those of the audio file's name, and with `only_named` no others),
     else from `diarizer`. Overlap carries no audio loss, since one stream
-    then holds both voices and the other neither. The number of samples stays as it is.
-    Raises CallRefused: what decoding raises, and speakers-not-found.
+    then holds both voices and the other neither; nor do spans that the file lacks. The number of samples stays as it
+    is. What there is to say about the file's length and holes goes to `log`.
+    Raises CallRefused: what decoding raises, audio-damaged, speakers-not-found; any repair too where the log is strict.
     """
-    samples, rate_hz = ref.samples(), ref.source.sample_rate_hz
+    rate_hz = ref.source.sample_rate_hz
+    reader = ref.source.blocks()
+    samples = np.concatenate([np.zeros(0, np.float32), *(block[ref.channel_index] for block in reader)])
+    report_length(ref.source, reader, log or ProblemLog(call_id))
     if rttm is not None:
         turns, name = read_rttm(rttm, ref.path.stem, only=only_named), "rttm"
     else:
@@ -81,6 +87,11 @@ def divide(
             {"start_s": start, "end_s": end, "modality": side, "reason": "uncertain"}
             for side in SIDES
             for start, end in settings["overlap_s"]
+        ]
+        + [
+            {"start_s": start / rate_hz, "end_s": end / rate_hz, "modality": modality, "reason": "missing"}
+            for modality in ("text", *SIDES)
+            for start, end in reader.holes
         ]
     }
     with replacing(sidecar) as file:
