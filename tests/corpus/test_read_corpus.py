@@ -426,6 +426,7 @@ def test_a_folder_is_read_through_its_packed_manifest(tmp_path: Path) -> None:
         (gzip.compress(b"\n" * 4096), "unpacks to more than 1,000 bytes"),
         ('{"id": 1}'.encode("utf-16")[:-1], "is not utf-16"),
     ],
+    ids=["cut", "not packed", "endless", "half a character"],
 )
 def test_a_damaged_or_endless_packed_manifest_is_one_sentence(
     tmp_path: Path, data: bytes, words: str, monkeypatch: pytest.MonkeyPatch

@@ -30,7 +30,7 @@ from inkplex_data.pipeline.shards import (
 )
 from inkplex_data.pipeline.stage_run import StageRun
 from inkplex_data.pipeline.standing.changes import Changes
-from inkplex_data.pipeline.standing.copies import Copies, Row
+from inkplex_data.pipeline.standing.copied_members import Copies, Row
 from inkplex_data.pipeline.target import Target
 from inkplex_data.store.format import ShardKind
 from inkplex_data.store.publish import shard_folder
