@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,7 +54,10 @@ def write_call_shard(
         return
     with CallShardWriter(target.root, shard, extra_columns=EXTRA_COLUMNS) as writer:
         for job in built:
-            writer.add(CALL.do(job))
+            part = CALL.do(job)
+            # A unit's row is kept as JSON, which has no bytes.
+            part.row["audio_fingerprint"] = base64.b64decode(job.scan.audio_fingerprint)
+            writer.add(part)
         writer.publish()
 
 
