@@ -5,6 +5,7 @@ One writer per shard; what a shard is to hold is noted before it is published.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import itertools
 import json
@@ -53,7 +54,14 @@ class CallMember:
     @classmethod
     def of(cls, job: CallJob, partner: str | None) -> CallMember:
         """A call that was built."""
-        return cls(job.key, CALL.stamp(job), partner, lambda: CALL.do(job))
+        return cls(job.key, CALL.stamp(job), partner, lambda: _built(job))
+
+
+def _built(job: CallJob) -> CallPart:
+    part = CALL.do(job)
+    # A unit's row is kept as JSON, which has no bytes.
+    fingerprint = base64.b64decode(job.scan.audio_fingerprint)
+    return dataclasses.replace(part, row=part.row | {"audio_fingerprint": fingerprint})
 
 
 def write_call_shard(

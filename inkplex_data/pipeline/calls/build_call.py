@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 from dataclasses import dataclass, field
@@ -278,7 +277,6 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
         "response_start_frame": response_frame,
         "audio_sha256": scan.audio_sha256,
-        "audio_fingerprint": base64.b64decode(scan.audio_fingerprint),
         "codec": tools.codec(job.recipe.codec.id).identity.id,
         "source": entry.source,
         "sidecar": _json(sidecar.model_dump(mode="json", by_alias=True, exclude_none=True))
