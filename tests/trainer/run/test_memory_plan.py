@@ -102,7 +102,10 @@ def test_activations_are_an_upper_bound_of_what_autograd_keeps() -> None:
     """Bytes of all tensors that a forward really saves, against the arithmetic, for a model of uneven sizes."""
     config = small_config(dim=64, ffn_hidden_temporal=160, depth_dim=32, ffn_hidden_depth=72, text_card=90)
     recipe = small_recipe(
-        trains="lora", lora={"temporal_rank": 4, "depth_rank": 2}, model__sizes__dim=64, model__dtype="float32"
+        trains="lora",
+        lora={"temporal_rank": 4, "depth_rank": 2},
+        model__sizes__dim=64,
+        model__dtype="float32",
     )
     lm = PersonaPlexLM.seeded(config, 0).freeze()
     attach_lora(lm, recipe.lora.options(), seed=0)
