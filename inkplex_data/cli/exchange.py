@@ -95,7 +95,7 @@ def adapter(
     from inkplex_data.trainer.run.take_out import export_adapter
 
     for path in export_adapter(run, out):
-        typer.echo(path)
+        say(path)
 
 
 @export_app.command("model")
@@ -116,7 +116,7 @@ def model(
     from inkplex_data.trainer.run.take_out import export_model
 
     for path in export_model(run, out, weights=weights):
-        typer.echo(path)
+        say(path)
 
 
 @import_app.command("hf")

@@ -17,6 +17,7 @@ from inkplex_data.cli.say import say
 if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
     from inkplex_data.trainer.run.run_files import TrainedModel
+    from inkplex_data.trainer.run.train_config import TrainRecipe
 
 PANEL = "Train"
 EXIT_PARTLY = 3
@@ -42,7 +43,10 @@ def train(
     store: str = _STORE,
     run: Path = typer.Option(..., "-o", "--out", parser=output, metavar="RUN", help="Folder of the run."),
     pipeline: str = typer.Option(
-        "train_stage1", "-p", "--pipeline", help="A training recipe of the package, or a YAML file."
+        "train_stage1",
+        "-p",
+        "--pipeline",
+        help="What trains: finetune_lora, finetune_full, memory, memory_and_lora, or a YAML file.",
     ),
     model: str | None = typer.Option(
         None,
@@ -56,6 +60,20 @@ def train(
     resume: bool = typer.Option(
         False, "--resume", help="Continue from the newest checkpoint, or start if there is none."
     ),
+    begin_from: Path | None = typer.Option(
+        None,
+        "--from",
+        metavar="RUN",
+        help="Begin with what another run has trained: its folder, or one of its checkpoints.",
+    ),
+    plan: bool = typer.Option(
+        False,
+        "--plan",
+        help="Print what each GPU's memory must hold, and the largest window that fits; load nothing.",
+    ),
+    gpu_gib: float | None = typer.Option(
+        None, min=1, help="With --plan: memory of a GPU; by default that of the one here, else 80."
+    ),
     device: str = _DEVICE,
     workers: int = typer.Option(2, min=0, help="Threads that read ahead, per process."),
     prefetch_mib: int = typer.Option(2048, min=1, help="MiB that may be read ahead, per process."),
@@ -65,10 +83,10 @@ def train(
     tensorboard: bool = typer.Option(True, help="Write TensorBoard logs beside metrics.jsonl."),
     json_events: bool = typer.Option(False, "--json", help="Print events and the summary as JSON lines."),
 ) -> None:
-    """Train the memory writer and readers on a store.
+    """Train on a store: memory for a frozen speech model, adapters (LoRA) on it, or the speech model itself.
 
-    The speech model stays frozen. After an interruption, the same command with --resume continues from the newest
-    checkpoint and gives the losses that the run would have had. For several processes, run
+    The recipe says what trains; only that is saved. After an interruption, the same command with --resume continues
+    from the newest checkpoint and gives the losses that the run would have had. For several processes, run
     torchrun --nproc-per-node N -m inkplex_data.cli.app train …
     """
     from inkplex_data.trainer.run.loop import RunOptions
@@ -80,6 +98,9 @@ def train(
     if model is not None:
         overrides["model.weights"] = model
     recipe = load_train_recipe(pipeline, overrides)
+    if plan:
+        say(_plan(recipe, store, gpu_gib))
+        return
     options = RunOptions(
         device=device,
         workers=workers,
@@ -87,6 +108,7 @@ def train(
         allow_untrained_codec=allow_untrained_codec,
         resume=resume,
         tensorboard=tensorboard,
+        begin_from=begin_from,
     )
     with going_on("Run the same command with --resume; it goes on from the newest checkpoint."):
         summary = run_training(recipe, store, run, options, JsonEvents() if json_events else ProgressLine())
@@ -112,6 +134,24 @@ def train(
         else "the newest; none is selected, because no check kept the agent's voice"
     )
     say(f"{run}: {summary.update} of {summary.updates} updates\n  {summary.checkpoint} ({why})")
+
+
+def _plan(recipe: TrainRecipe, store: str, gpu_gib: float | None) -> str:
+    import torch
+
+    from inkplex_data.store.reader import open_store
+    from inkplex_data.trainer.model.speech_model import planned_architecture, store_identity
+    from inkplex_data.trainer.run.memory_plan import GIB, plan_memory
+
+    with open_store(store) as opened:
+        identity = store_identity(
+            opened, split=recipe.data.split, allow_untrained_codec=True, memory=recipe.reads_memory
+        )
+    architecture = planned_architecture(recipe.model, text_card=identity.text_pieces)
+    size = int((gpu_gib or 80.0) * GIB)
+    if gpu_gib is None and torch.cuda.is_available():
+        size = torch.cuda.get_device_properties(0).total_memory
+    return plan_memory(recipe, architecture, state_width=identity.state_width, gpu_bytes=size).text()
 
 
 def evaluate(

@@ -134,6 +134,19 @@ def architecture_of(config: ModelConfig, files: ModelFiles | None, *, text_card:
     return config.architecture(text_card=text_card)
 
 
+def planned_architecture(config: ModelConfig, *, text_card: int) -> PersonaPlexConfig:
+    """The sizes of a model whose files need not be here yet: then they are those of the recipe."""
+    try:
+        files = (
+            None
+            if config.seed is not None or not Path(config.weights).exists()
+            else find_model(config.weights)
+        )
+    except CheckpointError:  # a folder that the weights are still to be put in
+        files = None
+    return architecture_of(config, files, text_card=text_card)
+
+
 def load_speech_model(
     config: ModelConfig,
     files: ModelFiles | None,

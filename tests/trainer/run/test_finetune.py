@@ -253,7 +253,7 @@ def test_a_run_begins_where_another_ended(adapted: RunSummary, task_store: Path,
         (recipe("full"), ConfigError, "has no place"),
         (recipe("lora", lora={**LORA, "scaling": 1.0}), ConfigError, "lora.scaling=2.0"),
         (recipe("lora", lora={**LORA, "depth_rank": 3}), CheckpointError, r"should be \[1, 3, 16\]"),
-        (recipe("lora", lora={**LORA, "targets": ["heads"]}), CheckpointError, "unexpected lm.transformer"),
+        (recipe("lora", lora={**LORA, "targets": ["heads"]}), CheckpointError, "unexpected lm.depformer"),
         (recipe("lora", model__weights="seeded:2"), CheckpointError, "model: the checkpoint has"),
     ]
     for chosen, kind, sentence in wrong:

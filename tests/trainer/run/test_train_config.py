@@ -12,9 +12,25 @@ from tests.trainer.made_recipe import small_recipe
 
 
 def test_the_recipes_of_the_package_load() -> None:
-    assert train_recipe_names() == ["train_demo", "train_stage1"]
-    for name in train_recipe_names():
-        assert load_train_recipe(name).name == name
+    names = ["demo", "finetune_full", "finetune_lora", "memory_and_lora", "stage1"]
+    assert train_recipe_names() == [f"train_{name}" for name in names]
+    for name in names:
+        assert load_train_recipe(name) == load_train_recipe(f"train_{name}")
+        assert load_train_recipe(name).name == f"train_{name}"
+    assert load_train_recipe("memory") == load_train_recipe("train_stage1")
+
+
+def test_fine_tuning_is_the_public_recipe() -> None:
+    """Settings that the public Moshi fine-tuning recipe recommends (its README): rank 128, scaling 2, 100 s, 16 calls."""
+    for name, trains in (("finetune_lora", "lora"), ("finetune_full", "full")):
+        recipe = load_train_recipe(name)
+        optimizer = recipe.optimizer
+        assert recipe.trains == trains and recipe.model.architecture(text_card=32_000).dep_q == 8
+        assert (recipe.lora.temporal_rank, recipe.lora.depth_rank, recipe.lora.scaling) == (128, 128, 2.0)
+        assert (optimizer.max_learning_rate, optimizer.weight_decay, optimizer.warmup) == (2e-6, 0.1, 0.05)
+        assert recipe.data.longest_frames == 1250 and recipe.data.calls_per_update == 16
+        weights = recipe.objective.make()
+        assert (weights.semantic / weights.acoustic, weights.pad, weights.epad) == (100, 0.5, 0.5)
 
 
 def test_stage1_is_the_document() -> None:
