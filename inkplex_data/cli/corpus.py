@@ -27,6 +27,7 @@ def split(
     """Divide a corpus into splits by family, as a build does. Related calls stay together; a frozen family never moves."""
     from collections import Counter
 
+    from inkplex_data.atomic import replacing
     from inkplex_data.corpus.models import SplitsFile
     from inkplex_data.corpus.read_corpus import read_corpus
     from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families, read_splits
@@ -48,7 +49,8 @@ def split(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        out.write_text(text, encoding="utf-8")
+        with replacing(out, size_bytes=len(text)) as file:
+            file.write(text.encode())
     counts = Counter(assigned[entry.family] for entry in entries)
     typer.echo(
         ", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True

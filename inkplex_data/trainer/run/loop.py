@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.atomic import write_json
+from inkplex_data.atomic import only_writer, write_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import Loader, make_loader
 from inkplex_data.loader.options import PREFETCH_BYTES
@@ -87,12 +87,15 @@ def train(
     """Train on a store, in the folder `run`; with `resume`, go on from its newest checkpoint if it has one.
 
     Under `torchrun` every process calls it. Raises UsageError where the folder holds a run already,
-    ConfigError for a store that does not fit, CheckpointError for a checkpoint that does not, DivergedError.
+    ConfigError for a store that does not fit, CheckpointError for a checkpoint that does not, DivergedError,
+    OutputError for a full disk, and while another process trains in the folder.
     """
     options = options or RunOptions()
     with meet(options.device) as ranks:
         teller = reporter if reporter is not None and ranks.first else TrainReporter()
         with ExitStack() as stack:
+            if ranks.first:
+                stack.enter_context(only_writer(run))
             return _Run(recipe, store, run, options, ranks=ranks, reporter=teller, stack=stack).go()
 
 
@@ -148,8 +151,6 @@ class _Run:
             restore(self.saved, readers, optimizer, schedule)
             self.loader.load_state_dict(self.saved.cursor)
         ranks.same_everywhere(readers.parameters())
-        if ranks.first:
-            run.mkdir(parents=True, exist_ok=True)
         # The panel of a run is written once; other ranks read it only when the first has done so.
         if not ranks.first:
             ranks.wait()
@@ -160,6 +161,9 @@ class _Run:
         if ranks.first:
             self.log = MetricsLog(run, done=self.done, tensorboard=options.tensorboard)
             stack.callback(self.log.close)
+            if self.saved is not None:  # the save may have been killed before its end
+                self.folder.complete(self.done, self.saved)
+                self._settle()
         self._introduce(identity, speech)
 
     def go(self) -> RunSummary:
@@ -226,11 +230,15 @@ class _Run:
             self.folder.save(self.done, fresh)
             fresh.tensors = {}
             self.saved = fresh
-            selected = self._selected()
-            self._write_selected(selected)
-            spare = () if selected is None else (selected.update,)
-            self.folder.prune(self.recipe.checkpoints.keep, spare=spare, upto=self.done)
+            self._settle()
         self.ranks.wait()
+
+    def _settle(self) -> None:
+        """What follows a save: the selection, and fewer checkpoints."""
+        selected = self._selected()
+        self._write_selected(selected)
+        spare = () if selected is None else (selected.update,)
+        self.folder.prune(self.recipe.checkpoints.keep, spare=spare, upto=self.done)
 
     def _selected(self) -> Check | None:
         if self.log is None or self.recipe.checks is None:

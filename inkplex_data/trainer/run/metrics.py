@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import naming_full_disks, replacing
 from inkplex_data.errors import CheckpointError
 from inkplex_data.libraries import require
 
@@ -49,7 +49,7 @@ class JsonLines:
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row; values that are not finite become null, as JSON has no name for them."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming_full_disks(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(_finite(row), allow_nan=False) + "\n")
 
     def cut(self, after: int) -> None:
