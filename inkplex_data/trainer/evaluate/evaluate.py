@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,8 @@ def write_evaluation(
     document = out / "evaluation.json"
     with together(last=document) as new:
         for name, table in tables.items():
-            table.write_parquet(new(out / f"{name}.parquet"))
+            data = BytesIO()  # Polars, given the file, would hide why a write failed in an error of its own
+            table.write_parquet(data)
+            new(out / f"{name}.parquet").write(data.getbuffer())
         new(document).write(json_bytes(body, indent=1))
     return body
