@@ -51,7 +51,7 @@ def test_a_full_disk(
     largest = max(map(len, tree(good).values()))
     lost: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
-    for limit in (1, largest // 2):
+    for limit in (1, largest // 4, largest // 2):
         capsys.readouterr()
         with no_file_beyond(limit):
             code = run(*verb.arguments(inputs, out))

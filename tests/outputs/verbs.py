@@ -176,7 +176,7 @@ def _rows(out: Path) -> Any:
 def _run_folder(out: Path) -> Any:
     """What a training run found, without how long it took and the ids that every save draws."""
     checkpoints = sorted((out / "checkpoints").glob("*.safetensors"))
-    files = {path.name for path in out.iterdir()} | {path.name for path in (out / "checkpoints").iterdir()}
+    files = {path.name for path in [*out.iterdir(), *(out / "checkpoints").iterdir()]}
     rows = []
     for name in ("metrics.jsonl", "checks.jsonl"):
         for line in (out / name).read_text().splitlines():
@@ -196,7 +196,7 @@ def _train(inputs: Inputs, out: Path) -> tuple[object, ...]:
     torch.set_num_threads(1)
     return (
         "train", store, "-o", out, "-p", recipe, "--device", "cpu", "--workers", 0, "--resume",
-        "--allow-untrained-codec", "--no-tensorboard",
+        "--allow-untrained-codec",
     )  # fmt: skip
 
 
