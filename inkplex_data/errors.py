@@ -76,6 +76,15 @@ class RecordingError(CallRefused):
     """A task recording that contradicts itself or cannot be read."""
 
 
+class OutputError(InkplexError, OSError):
+    """Results cannot be written where they belong: the disk is full (`is_full`), or another process writes there."""
+
+    is_full = False
+
+    def __str__(self) -> str:
+        return InkplexError.__str__(self)
+
+
 class StoreError(InkplexError, OSError):
     """A store that is not there, not ours, or of another format."""
 

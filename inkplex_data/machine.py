@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from inkplex_data.errors import MachineFault
+from inkplex_data.errors import MachineFault, OutputError
 
 AGAIN: Final = "then run the same command again"
 _KNOWN: Final = {
@@ -48,6 +48,10 @@ def machine_fault(error: BaseException, path: Path | None = None) -> MachineFaul
     while cause is not None:
         if isinstance(cause, MachineFault):
             return cause
+        if isinstance(cause, OutputError) and cause.is_full:
+            fault = MachineFault(cause.what, where=cause.where, next_step=cause.next_step)
+            fault.is_final = True
+            return fault
         number = _errno(cause)
         if number is not None:
             what, step = _KNOWN[number]

@@ -33,6 +33,7 @@ def split(
     """Divide a corpus into splits by family, as a build does. Related calls stay together; a frozen family never moves."""
     from collections import Counter
 
+    from inkplex_data.atomic import replacing
     from inkplex_data.corpus.models import SplitsFile
     from inkplex_data.corpus.read_corpus import read_corpus
     from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families, read_splits
@@ -53,7 +54,9 @@ def split(
     if out is None:  # in ASCII, which stays JSON on any terminal
         say(json.dumps(document.model_dump(mode="json", by_alias=True), indent=2))
     else:
-        out.write_text(document.model_dump_json(by_alias=True, indent=2) + "\n", encoding="utf-8")
+        text = document.model_dump_json(by_alias=True, indent=2) + "\n"
+        with replacing(out, size_bytes=len(text)) as file:
+            file.write(text.encode())
     counts = Counter(assigned[entry.family] for entry in entries)
     say(", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True)
 

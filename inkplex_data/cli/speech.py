@@ -148,6 +148,7 @@ def diarize(
     json_output: bool = typer.Option(False, "--json", help="Print one JSON object per file."),
 ) -> None:
     """Divide one-channel audio into agent (left) and caller (right), keeping the number of samples."""
+    from inkplex_data.atomic import only_writer
     from inkplex_data.audio.call_audio import open_channel
     from inkplex_data.errors import CallRefused, UsageError
     from inkplex_data.speech.diarize.diarizer import load_diarizer
@@ -159,39 +160,40 @@ def diarize(
         raise UsageError("there is no such file or folder", where=f"--rttm {rttm}")
     diarizer = None if rttm is not None else load_diarizer(model, speakers=speakers)
     failed = 0
-    for name, path in files.items():
-        try:
-            made = divide(
-                open_channel(path),
-                out / name,
-                diarizer=diarizer,
-                rttm=rttm / f"{name}.rttm" if rttm is not None and rttm.is_dir() else rttm,
-                only_named=len(files) > 1 and rttm is not None and rttm.is_file(),
-                call_id=name,
-                main=main,
-                inactive="room" if room_tone else "zero",
-                seed=seed,
-            )
-        except CallRefused as error:
-            failed += 1
-            row = {"audio": str(path), "code": error.code, "message": str(error)}
-            say(json.dumps(row) if json_output else f"{path.name}: [{error.code}] {error.what}")
-            continue
-        shares = {name: round(time_us / 1e6, 3) for name, time_us in speaking(made.turns).items()}
-        overlap_s = round(float((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum()) / 1e6, 3)
-        if json_output:
-            told_json = {
-                "audio": str(path),
-                "out": str(made.audio),
-                "samples": made.samples,
-                "main": made.streams.main,
-                "speakers_s": shares,
-                "overlap_s": overlap_s,
-            }
-            say(json.dumps(told_json))
-        else:
-            told = ", ".join(f"{name} {time_s:g} s" for name, time_s in shares.items())
-            say(f"{made.audio}: {told}; agent {made.streams.main}, overlap {overlap_s:g} s")
+    with only_writer(out, command="diarize"):
+        for name, path in files.items():
+            try:
+                made = divide(
+                    open_channel(path),
+                    out / name,
+                    diarizer=diarizer,
+                    rttm=rttm / f"{name}.rttm" if rttm is not None and rttm.is_dir() else rttm,
+                    only_named=len(files) > 1 and rttm is not None and rttm.is_file(),
+                    call_id=name,
+                    main=main,
+                    inactive="room" if room_tone else "zero",
+                    seed=seed,
+                )
+            except CallRefused as error:
+                failed += 1
+                row = {"audio": str(path), "code": error.code, "message": str(error)}
+                say(json.dumps(row) if json_output else f"{path.name}: [{error.code}] {error.what}")
+                continue
+            shares = {name: round(time_us / 1e6, 3) for name, time_us in speaking(made.turns).items()}
+            overlap_s = round(float((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum()) / 1e6, 3)
+            if json_output:
+                told_json = {
+                    "audio": str(path),
+                    "out": str(made.audio),
+                    "samples": made.samples,
+                    "main": made.streams.main,
+                    "speakers_s": shares,
+                    "overlap_s": overlap_s,
+                }
+                say(json.dumps(told_json))
+            else:
+                told = ", ".join(f"{name} {time_s:g} s" for name, time_s in shares.items())
+                say(f"{made.audio}: {told}; agent {made.streams.main}, overlap {overlap_s:g} s")
     raise typer.Exit(1 if failed == len(files) else 3 if failed else 0)
 
 

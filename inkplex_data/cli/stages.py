@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,11 +111,14 @@ def encode(
         samples = call.scan(ProblemLog(audio.name)).samples
         found = mimi.encode_pair(call.streams(samples=samples))
     codes = np.ascontiguousarray(found.T)
-    with replacing(out) as file:
-        if out.suffix == ".npy":
-            np.save(file, codes)
-        else:
-            np.savez(file, codes=codes, samples=samples, codec=json.dumps(mimi.identity.as_dict()))
+    # Not straight into the file: NumPy says nothing of why a write failed.
+    data = BytesIO()
+    if out.suffix == ".npy":
+        np.save(data, codes)
+    else:
+        np.savez(data, codes=codes, samples=samples, codec=json.dumps(mimi.identity.as_dict()))
+    with replacing(out, size_bytes=len(data.getbuffer())) as file:
+        file.write(data.getbuffer())
     say(f"{out}: {codes.dtype} {list(codes.shape)}, {samples:,} samples at 24 kHz, {mimi.identity.id}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -187,6 +188,7 @@ def evaluate(
 
     Tables are written as Parquet files. --generate adds empty responses, words, repeats and delays.
     """
+    from inkplex_data.atomic import only_writer
     from inkplex_data.pipeline.progress import SilentReporter, reporter_for
     from inkplex_data.store.reader import open_store
     from inkplex_data.trainer.evaluate import evaluate as evaluation
@@ -199,12 +201,15 @@ def evaluate(
     from inkplex_data.trainer.run.run_files import PANEL_FILE
 
     memories = _memories(memory, MEMORIES)
-    with open_store(store) as opened:
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_store(store))
         trained = _open(run, opened, split=split, device=device, weights=model)
         calls = call or None
         if panel:
             chosen = read_panel(trained.run / PANEL_FILE)
             calls, split = list(chosen.calls), chosen.split
+        folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
+        stack.enter_context(only_writer(folder))
         reporter = SilentReporter() if json_output else reporter_for()
         counts = [len(scorable(opened, split, name, calls)) for name in memories]
         reporter.stage("score", sum(counts))
@@ -239,8 +244,7 @@ def evaluate(
             "seed": seed,
             "untrained_codec": trained.store.codec_untrained,
         }
-    folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
-    body = evaluation.write_evaluation(folder, found, about=about, generations=said)
+        body = evaluation.write_evaluation(folder, found, about=about, generations=said)
     if json_output:
         say(json.dumps(body))
     else:
@@ -291,6 +295,7 @@ def generate(
     Writes CALL/trained.wav (agent left, caller right, no prefix) and CALL/trained.json with the text and each
     word's time, and the same for the baseline, which hears the same and draws with the same seed.
     """
+    from inkplex_data.atomic import only_writer
     from inkplex_data.store.reader import open_store
     from inkplex_data.trainer.evaluate.generate import (
         Generation,
@@ -324,7 +329,8 @@ def generate(
             for path in generator.write(made, out, audio=audio):
                 say(path)
 
-        said, refused = measure_generations(generator, names, memories, keep=keep)
+        with only_writer(out):
+            said, refused = measure_generations(generator, names, memories, keep=keep)
     if said.height:
         say(generations_text(said), err=True)
     _complain_of(refused)

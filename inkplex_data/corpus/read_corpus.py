@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from inkplex_data.atomic import UNFINISHED, unfinished
 from inkplex_data.corpus.assemble import assemble
 from inkplex_data.corpus.entry import Corpus, CorpusKind
 from inkplex_data.corpus.folder import MANIFEST_NAME, read_folder
@@ -21,10 +22,16 @@ def read_corpus(path: Path, *, root: Path | None = None, allow_outside: bool = F
     links followed; absolute ones too, unless `allow_outside`. A call whose line or files are at fault is
     refused in `Corpus.problems`, the others go on. Of two calls with one id the first stays.
 
-    Raises CorpusError where the corpus as a whole cannot be read.
+    Raises CorpusError where the corpus as a whole cannot be read, and for a folder that a command has not filled yet.
     """
     path, kind = locate(path)
     folder = path if kind == "folder" else path.parent
+    if command := unfinished(folder):
+        raise CorpusError(
+            f"`inkplex-data {command}` has not finished here",
+            where=str(folder),
+            next_step=f"Run it again, which completes the folder. To read what there is, remove {UNFINISHED} first.",
+        )
     paths = Paths(folder, (root or folder).resolve(), allow_outside)
     listing = read_folder(path, paths) if kind == "folder" else read_lines(path, root=paths.root, kind=kind)
     result = assemble(listing.drafts, paths)

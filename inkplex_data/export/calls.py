@@ -13,9 +13,8 @@ from inkplex_data.clock import samples_to_us
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.word_repair import TimedWord
-from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.errors import CallRefused
 from inkplex_data.export.native import NativeStereo
-from inkplex_data.output_path import output_path
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.problems.told import MOST_LINES, told
@@ -87,14 +86,3 @@ def _read(entry: CallEntry, agent: str | None, log: ProblemLog) -> ExportCall:
     text = CallText.of(entry, agent=agent)
     words = text.words(duration_us=duration_us, log=log)
     return ExportCall(entry, stereo, words, text.conditions, tuple(log.problems))
-
-
-def prepared_folder(folder: Path) -> Path:
-    """The folder to export into, made if it is not there. Raises UsageError for one that holds something, and for a URL."""
-    output_path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(
-            "the folder is not empty", where=str(folder), next_step="Choose another folder for -o."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

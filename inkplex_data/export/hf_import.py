@@ -10,14 +10,14 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from inkplex_data.atomic import replacing, write_json, write_json_lines
+from inkplex_data.atomic import new_folder, replacing, write_json, write_json_lines
 from inkplex_data.corpus.assemble import LINE_INVALID
 from inkplex_data.corpus.folder import AUDIO_SUFFIXES, MANIFEST_NAME
 from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.corpus.names import UNNAMABLE, name_fault
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
-from inkplex_data.export.calls import ExportSummary, prepared_folder
+from inkplex_data.export.calls import ExportSummary
 from inkplex_data.export.file_names import FileNames
 from inkplex_data.faults import FaultError, short
 from inkplex_data.grid import SPLITS
@@ -48,11 +48,18 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
     and the other the caller. `words` is a list of objects with `text` or `word`, `start_s` or `start`,
     `end_s` or `end` in seconds, and `speaker`; where no word of a call has one, all are the agent's.
 
-    Raises UsageError for a folder that holds something or columns that are not there, CorpusError for a
-    source that cannot be read, MissingLibraryError without `datasets`.
+    Raises UsageError and OutputError as `new_folder` does, UsageError for columns that are not there, CorpusError
+    for a source that cannot be read, MissingLibraryError without `datasets`.
     """
     datasets = require("datasets", extra="hf", needed_for="a Hugging Face dataset")
-    summary, names = ExportSummary(prepared_folder(folder)), FileNames()
+    with new_folder(folder) as making:
+        return _write(datasets, source, making, ExportSummary(folder), audio=audio, words=words)
+
+
+def _write(
+    datasets: Any, source: str, folder: Path, summary: ExportSummary, *, audio: str | None, words: str
+) -> ExportSummary:
+    names = FileNames()
     (folder / AUDIO_FOLDER).mkdir()
     lines = []
     try:
@@ -76,8 +83,6 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
                 summary.calls.append(call_id)
     finally:
         shutil.rmtree(folder / _TEMPORARY, ignore_errors=True)
-        if not lines:  # the same folder is to serve the next try
-            shutil.rmtree(folder / AUDIO_FOLDER, ignore_errors=True)
     write_json_lines(folder / MANIFEST_NAME, lines)
     return summary
 

@@ -129,7 +129,7 @@ def test_a_dataset_without_sound_says_so_and_leaves_the_folder_free(tmp_path: Pa
     for _ in range(2):
         with pytest.raises(UsageError, match="no column of the dataset holds audio") as caught:
             import_hf(str(tmp_path / "hf"), tmp_path / "out")
-    assert "export the corpus" in str(caught.value) and list((tmp_path / "out").iterdir()) == []
+    assert "export the corpus" in str(caught.value) and not (tmp_path / "out").exists()
 
 
 def test_text_that_is_not_utf8_is_told_with_its_row(tmp_path: Path) -> None:

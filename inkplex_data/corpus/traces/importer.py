@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data import __version__
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import only_writer, replacing
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
 from inkplex_data.corpus.jsontext import read_document
@@ -73,12 +73,11 @@ def import_traces(
     be read is refused, and the others are written.
 
     Raises CorpusError for a file that is no trace, ConfigError and UsageError for a tokenizer or format
-    that is not there.
+    that is not there, OutputError as `only_writer` does.
     """
     traces = read_traces(path, format_name)
     encoder = encoder_for(tokenizer)
     schedule = schedule or TraceSchedule()
-    out.mkdir(parents=True, exist_ok=True)
     provenance = {
         "importer": f"inkplex-data {__version__}",
         "format": traces.format.name,
@@ -88,21 +87,22 @@ def import_traces(
     written: list[ImportedTrace] = []
     refused = [ProblemLog(path.name).refuse(fault) for fault in traces.faults]
     names = recording_ids(traces)
-    for index, (found, name) in enumerate(zip(traces.found, names, strict=True)):
-        try:
-            dialogue = traces.format.parse(found)
-            timed = _timed(dialogue, encoder, schedule)
-        except CallRefused as error:
-            refused.append(ProblemLog(name).refuse(error))
-        else:
-            target = out / f"{_UNSAFE.sub('_', name)}{RECORDING_SUFFIX}"
-            header = _header(name, encoder.identity, dialogue, timed, provenance)
-            if not timed.recorded:
-                header["schedule"] = schedule.model_dump(mode="json")
-            _write(target, header, timed.requests)
-            written.append(_imported(target, name, timed))
-        if progress is not None:
-            progress(index + 1, len(traces.found))
+    with only_writer(out, command="import trace"):
+        for index, (found, name) in enumerate(zip(traces.found, names, strict=True)):
+            try:
+                dialogue = traces.format.parse(found)
+                timed = _timed(dialogue, encoder, schedule)
+            except CallRefused as error:
+                refused.append(ProblemLog(name).refuse(error))
+            else:
+                target = out / f"{_UNSAFE.sub('_', name)}{RECORDING_SUFFIX}"
+                header = _header(name, encoder.identity, dialogue, timed, provenance)
+                if not timed.recorded:
+                    header["schedule"] = schedule.model_dump(mode="json")
+                _write(target, header, timed.requests)
+                written.append(_imported(target, name, timed))
+            if progress is not None:
+                progress(index + 1, len(traces.found))
     return TraceImport(traces.format.name, encoder.identity, tuple(written), tuple(refused))
 
 

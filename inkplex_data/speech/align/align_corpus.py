@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from inkplex_data.atomic import write_json, write_json_lines
+from inkplex_data.atomic import only_writer, write_json, write_json_lines
 from inkplex_data.audio.call_audio import CallAudio, open_files
 from inkplex_data.corpus.call_text import CallText, has_word_times, speaker_rule
 from inkplex_data.corpus.entry import CallEntry
@@ -141,18 +141,28 @@ def align_entries(
     the file that this writes. `agent` is the agent's label in texts that name speakers; `text` stands for the
     texts of the entries. `side` is the agent's channel where the corpus names none (`speech.agent.find.decide`).
     `refused` are calls that the corpus lost before, which the record of failures names too.
+    Raises OutputError for a full disk, and while another process aligns into the folder.
     """
     failures = [{"call": row.call_id, "code": row.code, "message": row.message} for row in refused]
-    try:
-        for entry in entries:
-            done = _align_one(
-                entry, aligner, target_path(entry, root, out), redo=redo, agent=agent, side=side, text=text
-            )
-            if done.state == "failed":
-                failures.append({"call": done.call_id, "code": done.code, "message": done.message})
-            yield done
-    finally:
-        _record(out if out is not None else root, failures)
+    folder = out if out is not None else root
+    # No mark of an unfinished command: a call that has no words yet is refused by a build, which names it.
+    with only_writer(folder):
+        try:
+            for entry in entries:
+                done = _align_one(
+                    entry,
+                    aligner,
+                    target_path(entry, root, out),
+                    redo=redo,
+                    agent=agent,
+                    side=side,
+                    text=text,
+                )
+                if done.state == "failed":
+                    failures.append({"call": done.call_id, "code": done.code, "message": done.message})
+                yield done
+        finally:
+            _record(folder, failures)
 
 
 def _align_one(
@@ -181,7 +191,7 @@ def _align_one(
         log.refuse(error)
         code, message = error.code, str(error)
     except InkplexError:
-        # A library or model that is not there: no other call would fare better.
+        # A library or model that is not there, a disk that is full: no other call would fare better.
         raise
     # One call must not stop the others, whatever its file does to a decoder or a model.
     except Exception as error:
@@ -216,7 +226,6 @@ def _record(folder: Path, failures: list[dict[str, Any]]) -> None:
     if not failures:
         record.unlink(missing_ok=True)
         return
-    record.parent.mkdir(parents=True, exist_ok=True)
     write_json_lines(record, failures)
 
 
