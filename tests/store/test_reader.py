@@ -296,4 +296,6 @@ def test_no_more_open_files(made: Made) -> None:
     command = [sys.executable, "-c", LIMITED, made.root]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.count("the system refuses access: Too many open files\n  → Allow this process") == 3
-    assert done.stdout.count(made.root) == 3 and done.stderr == ""
+    assert (
+        done.stdout.count(made.root) == 3 and "Traceback" not in done.stderr and "ignored" not in done.stderr
+    )
