@@ -14,7 +14,7 @@ import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 from inkplex_data.errors import StoreCorruptError, StoreError
 from inkplex_data.machine import naming
@@ -106,13 +106,13 @@ def fsync(path: Path) -> None:
         os.close(handle)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.FileIO:
     """A file opened for reading; FileNotFoundError for a folder, pipe or device, which would block or never end."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise FileNotFoundError(f"{path} is not a file")
-        return os.fdopen(handle, "rb")
+        return os.fdopen(handle, "rb", buffering=0)
     except BaseException:
         os.close(handle)
         raise
@@ -144,7 +144,7 @@ class LocalFiles:
         path = self.folder / key
         try:
             with local_access(path), open_regular(path) as file:
-                return file.read()
+                return file.readall()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -166,7 +166,7 @@ class LocalFiles:
     def open(self, key: str) -> IO[bytes]:
         path = self.folder / key
         with local_access(path):
-            return open_regular(path)
+            return cast(IO[bytes], open_regular(path))
 
     def write(self, key: str, data: bytes, *, exclusive: bool = False) -> None:
         target = self.folder / key

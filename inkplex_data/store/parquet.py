@@ -210,7 +210,8 @@ class TableReader:
         path = self._files.path(self._key)
         if path is None:
             return self._files.open(self._key)
-        if self._files.size_bytes(self._key) is None:  # opening a pipe would wait for its writer
+        # Opening a pipe would wait for its writer; what was a file before is one.
+        if self._metadata is None and self._files.size_bytes(self._key) is None:
             raise FileNotFoundError(self.where)
         with local_access(self.where):
             # A path given as text would be looked up among Arrow's file systems first, at each read.

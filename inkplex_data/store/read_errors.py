@@ -28,17 +28,22 @@ _LIBRARIES: Final = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "s3a":
 NO_RANGES: Final = "Serve the store with a server that answers Range requests (nginx, Apache, an object store), or copy it here."
 
 
-@contextmanager
-def local_access(where: Path | str) -> Iterator[None]:
+class local_access:  # noqa: N801 - used as a function; a generator would take longer than a small read
     """Within the block, an operating system's error about `where` is a StoreError."""
-    try:
-        yield
-    except (InkplexError, *_ABSENT):
-        raise
-    except OSError as error:
-        step = _STEPS.get(error.errno or 0, "Check the disk and the path.")
-        what = f"the system refuses access: {error.strerror or error}"
-        raise StoreError(what, where=str(where), next_step=step) from error
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: Path | str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, (InkplexError, *_ABSENT)):
+            step = _STEPS.get(error.errno or 0, "Check the disk and the path.")
+            what = f"the system refuses access: {error.strerror or error}"
+            raise StoreError(what, where=str(self._where), next_step=step) from error
 
 
 @contextmanager
