@@ -18,6 +18,7 @@ MOST_MODULES, MOST_LINES = 20, 400
 
 ONE_NAME = {
     "moshi.py": "reads and writes one layout, that of Moshi fine-tuning",
+    "speech_model.py": "the speech model, as a run loads it and as it is written out",
     "stages.py": "the stages of a build, as a list and as verbs",
 }
 """File names that several folders have, and the subject that all of them share."""
