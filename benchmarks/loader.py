@@ -39,10 +39,9 @@ from inkplex_data.memory.tables import TOKENS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.store.arrays.states_write import StatesReader
 from inkplex_data.store.describe import write_description
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import Store
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
-from inkplex_data.store.snapshot import publish_snapshot
 
 LOADER, RAW = "loader", "raw verified reads"
 PREFIX_FRAMES = 60
@@ -323,7 +322,6 @@ def make_store(root: Path, options: argparse.Namespace) -> None:
             shard.add(made_call(rng, number, options.frames, memory[number]))
         shard.publish()
     publish_snapshot(root)
-    rebuild_index(root)
 
 
 def made_tokens(rng: np.random.Generator, options: argparse.Namespace) -> pl.DataFrame:

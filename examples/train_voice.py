@@ -1,6 +1,7 @@
 """Train a small speech model itself on a store, with or without memory: calls in, losses out, in a minute on a CPU.
 
-    inkplex-data build CALLS -o STORE -p moshi_mono        one-channel audio, no task recordings
+    inkplex-data build CALLS -o STORE -p moshi_single      any speech as one stream, no task recordings
+    inkplex-data build CALLS -o STORE -p moshi_mono        or: one-channel audio divided into two
     python examples/train_voice.py STORE --allow-untrained-codec
 
 `inkplex-data train -p finetune_lora` and `-p finetune_full` do this with checkpoints, checks and released weights. This
@@ -28,7 +29,7 @@ WINDOW_FRAMES = 125
 def loss_sums(lm: PersonaPlexLM, batch: Batch) -> LossSums:
     """Sums of the teacher-forced loss over one window, with the weights of Moshi's own training."""
     codes = batch.codes[None]
-    out = lm.forward_train(codes)
+    out = lm.forward_train(batch.inputs[None])  # without the text that the recipe hides from the model
     return voice_and_text_loss(
         out.text_logits,
         out.logits,

@@ -76,6 +76,15 @@ class RecordingError(CallRefused):
     """A task recording that contradicts itself or cannot be read."""
 
 
+class OutputError(InkplexError, OSError):
+    """Results cannot be written where they belong: the disk is full (`is_full`), or another process writes there."""
+
+    is_full = False
+
+    def __str__(self) -> str:
+        return InkplexError.__str__(self)
+
+
 class StoreError(InkplexError, OSError):
     """A store that is not there, not ours, or of another format."""
 
@@ -87,8 +96,24 @@ class StoreCorruptError(StoreError):
     """Stored bytes differ from what was published: a flipped bit, a missing chunk, a truncated shard."""
 
 
+class Interrupted(InkplexError):
+    """Work was stopped from outside, by Ctrl-C or a signal; `next_step` says how it goes on."""
+
+    exit_code = 130
+
+
+class MachineFault(InkplexError, RuntimeError):
+    """The machine stopped the work, not the data: a full disk, no memory, a worker or scheduler that is gone.
+
+    `is_final`: a second try would meet it again.
+    """
+
+    exit_code = 130
+    is_final = False
+
+
 class CausalityError(InkplexError, ValueError):
-    """A frame would see something before it had arrived, or would miss what it should see."""
+    """A frame would see something before it had arrived, would miss what it should see, or contradicts its words."""
 
 
 class CheckpointError(InkplexError, ValueError):

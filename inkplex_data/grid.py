@@ -29,6 +29,8 @@ MASK_TEXT: Final = 1
 MASK_AGENT: Final = 2
 MASK_CALLER: Final = 4
 MASK_ALL: Final = MASK_TEXT | MASK_AGENT | MASK_CALLER
+MASK_HIDDEN_TEXT: Final = 8
+"""In the same byte: the frame's text is a target that the model does not get as input (`augment.text_mask_loss: keep`)."""
 
 LEVEL_FLOOR_DB: Final = -120
 """Digital silence in the `level` array, which holds each frame's RMS in dBFS for timelines."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from inkplex_data.errors import ConfigError, MissingLibraryError
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """owner/name of a model on the Hugging Face hub."""
-_CONFIG_BYTES = 1 << 20
 
 
 def require(module: str, *, extra: str, needed_for: str) -> ModuleType:
@@ -41,21 +38,6 @@ def hub_snapshot(
             where=where,
             next_step=next_step,
         ) from error
-
-
-def model_config(folder: Path, *, where: str, next_step: str) -> Any:
-    """The JSON value in a model folder's `config.json`, None without that file. Raises ConfigError."""
-    path = folder / "config.json"
-    if not path.is_file():
-        return None
-    try:
-        with path.open("rb") as file:
-            data = file.read(_CONFIG_BYTES + 1)
-        if len(data) > _CONFIG_BYTES:
-            raise ValueError(f"larger than {_CONFIG_BYTES:,} bytes")
-        return json.loads(data)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"config.json cannot be read: {error}", where=where, next_step=next_step) from error
 
 
 def seed_of(spec: str, prefix: str, *, what: str, where: str, next_step: str) -> int | None:

@@ -18,7 +18,6 @@ MOST_MODULES, MOST_LINES = 20, 400
 
 ONE_NAME = {
     "moshi.py": "reads and writes one layout, that of Moshi fine-tuning",
-    "speech_model.py": "the speech model, as a run loads it and as it is written out",
     "stages.py": "the stages of a build, as a list and as verbs",
 }
 """File names that several folders have, and the subject that all of them share."""
@@ -26,6 +25,10 @@ ONE_NAME = {
 CIRCLES = {
     ("store.call", "store.reader"): "a call names the type of the store that it is read through",
     ("store.lazy", "store.reader"): "and so does a table",
+    (
+        "pipeline.execute",
+        "pipeline.execute_dask",
+    ): "the one choice between the ways to run names each of them",
     ("pipeline.stage", "pipeline.stages"): "a stage travels to a worker as its name, and is looked up there",
 }
 """Imports that close a circle, for types or at run time, and why."""

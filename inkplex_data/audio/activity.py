@@ -17,7 +17,7 @@ from inkplex_data.audio.levels import to_db
 from inkplex_data.clock import SAMPLE_RATE_HZ
 
 STEP_US: Final = 10_000
-STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 100
+STEPS_PER_S: Final = 100
 
 BELOW_PEAK_DB: Final = 35.0
 """Speech swings by some 30 dB between vowels and the weakest fricatives; what is quieter is room or crosstalk."""
@@ -31,10 +31,15 @@ FLOOR_PERCENTILE, PEAK_PERCENTILE = 10.0, 99.0
 
 
 class LevelMeter:
-    """Levels of one 24 kHz channel in steps of 10 ms, taken from chunks of any sizes as they pass."""
+    """Levels of one channel in steps of 10 ms, taken from chunks of any sizes as they pass.
 
-    def __init__(self) -> None:
+    Step k begins at sample ⌊k × rate / 100⌋, so that steps keep time at rates that 100 does not divide.
+    """
+
+    def __init__(self, sample_rate_hz: int = SAMPLE_RATE_HZ) -> None:
+        self._rate_hz = sample_rate_hz
         self._levels: list[npt.NDArray[np.float32]] = []
+        self._steps = 0
         self._rest = np.zeros(0, np.float32)
 
     def watch(self, chunks: Iterable[Samples]) -> Iterator[Samples]:
@@ -46,14 +51,22 @@ class LevelMeter:
     def push(self, chunk: Samples) -> None:
         """Measure float32 [n]."""
         joined = np.concatenate([self._rest, chunk]) if len(self._rest) else chunk
-        whole = len(joined) - len(joined) % STEP_SAMPLES
+        begun = self._steps * self._rate_hz // STEPS_PER_S
+        steps = ((begun + len(joined) + 1) * STEPS_PER_S - 1) // self._rate_hz
+        edges = np.arange(self._steps, steps + 1) * self._rate_hz // STEPS_PER_S - begun
+        whole = int(edges[-1])
         if whole:
-            squares = np.square(joined[:whole], dtype=np.float64).reshape(-1, STEP_SAMPLES)
-            self._levels.append(to_db(squares.mean(axis=1)).astype(np.float32))
+            squares = np.square(joined[:whole], dtype=np.float64)
+            if self._rate_hz % STEPS_PER_S:
+                means = np.add.reduceat(squares, edges[:-1]) / np.diff(edges)
+            else:
+                means = squares.reshape(steps - self._steps, -1).mean(axis=1)
+            self._levels.append(to_db(means).astype(np.float32))
+            self._steps = steps
         self._rest = np.array(joined[whole:], np.float32)
 
     def levels_db(self) -> npt.NDArray[np.float32]:
-        """dBFS of every step so far: float32 [ceil(samples / 240)]; a last part counts its own samples only."""
+        """dBFS of every step so far: float32 [ceil(samples × 100 / rate)]; a last part counts its own samples only."""
         last = [to_db([np.square(self._rest, dtype=np.float64).mean()])] if len(self._rest) else []
         return np.concatenate([np.zeros(0, np.float32), *self._levels, *last]).astype(np.float32)
 

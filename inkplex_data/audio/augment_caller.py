@@ -196,15 +196,18 @@ class Noise(CallerChange):
 
 @dataclass(frozen=True)
 class Silence(CallerChange):
-    """Digital silence in some of the caller's pauses."""
+    """Digital silence in stretches of the caller's stream."""
 
     name = "silence"
     spans: Spans
 
     @classmethod
     def draw(cls, config: SilenceAugment, random: np.random.Generator, call: CallSound) -> Silence | None:
-        """Every second pause of the caller, on average, is silent in a part of up to `max_s`, and one at least."""
+        """In the caller's pauses, every second of which is silent in a part of up to `max_s`, and one at least; or
+        anywhere, where stretches of up to `max_s` each, half the call at most, are sound and silence in turn."""
         end_us = call.samples * US_PER_S // SAMPLE_RATE_HZ
+        if config.where == "anywhere":
+            return cls(_in_turn(end_us, config.max_s, random))
         starts = np.concatenate([[0], call.caller[:, 1] + QUIET_MARGIN_US])
         ends = np.concatenate([call.caller[:, 0] - QUIET_MARGIN_US, [end_us]])
         pauses = [(*span, *random.random(3)) for span in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -233,6 +236,18 @@ class Silence(CallerChange):
 
     def record(self) -> list[tuple[str, dict[str, Any]]]:
         return [(self.name, {"channel": "caller", "spans_s": spans_s(self.spans)})]
+
+
+def _in_turn(end_us: int, max_s: float, random: np.random.Generator) -> Spans:
+    """Every second of the stretches that fill [0, end): the first or the second, and so on."""
+    longest_us = min(round(max_s * US_PER_S), end_us // 2)
+    shortest_us = min(SHORTEST_SILENCE_US, longest_us)
+    edges_us = [0]
+    while longest_us and edges_us[-1] < end_us:
+        edges_us.append(min(edges_us[-1] + round(random.uniform(shortest_us, longest_us)), end_us))
+    edges = [us_to_samples(edge) for edge in edges_us]
+    first = int(random.integers(2))
+    return tuple(zip(edges[first:-1:2], edges[first + 1 :: 2], strict=True))
 
 
 def draw_seed(random: np.random.Generator) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class AugmentPlan:
     cuts: Spans = ()
     text_delay_us: int = 0
     text_mask: float = 0.0
+    text_mask_unit: Literal["word", "piece"] = "word"
+    text_mask_loss: Literal["drop", "keep"] = "drop"
     text_seed: int = 0
 
     @property
@@ -69,6 +71,8 @@ def plan_augment(config: AugmentConfig, call_id: str, call: CallSound) -> Augmen
         # Whole milliseconds: finer than a frame by far, and readable in the sidecar.
         text_delay_us=round(delay_s * 1_000) * (US_PER_S // 1_000),
         text_mask=config.text_mask,
+        text_mask_unit=config.text_mask_unit,
+        text_mask_loss=config.text_mask_loss,
         text_seed=draw_seed(text),
     )
 

@@ -3,14 +3,11 @@ that hears nothing above 4 kHz learns that calls sound muffled (seeds/002, stage
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from importlib.metadata import entry_points
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from inkplex_data.audio.files.decoders import Samples
-from inkplex_data.errors import ConfigError
 
 TELEPHONE_HZ: Final = (3_000, 5_000)
 """Telephony ends at 3.4 to 4 kHz. Audio at 16 kHz reaches 8, and what ends lower than this is no speech."""
@@ -20,9 +17,6 @@ BAND_HZ: Final = 250
 BELOW_DB: Final = 60.0
 """A band this far below the loudest one, at its loudest moment, holds nothing but the resampler's leakage."""
 QUIETEST_DB: Final = -50.0
-
-RESAMPLE: Final = "resample"
-ENTRY_POINTS: Final = "inkplex_data.bandwidth"
 
 
 class BandMeter:
@@ -57,35 +51,3 @@ class BandMeter:
 def is_telephony(band_hz: int | None) -> bool:
     """Whether a channel that uses frequencies up to `band_hz` has the band of a telephone."""
     return band_hz is not None and TELEPHONE_HZ[0] <= band_hz < TELEPHONE_HZ[1]
-
-
-class BandwidthExtension(Protocol):
-    """A model that gives band-limited speech the band it lacks. `identity` names it and its weights in the store.
-
-    Installed by an entry point of the group `inkplex_data.bandwidth`, whose name the recipe key
-    `audio.bandwidth` takes, and which makes it when called without arguments.
-    """
-
-    identity: str
-
-    def extend(self, chunks: Iterable[Samples], *, band_hz: int) -> Iterator[Samples]:
-        """24 kHz float32 chunks [n] in, as many samples in all out; what lies under `band_hz` should stay."""
-        ...
-
-
-def bandwidth_extension(name: str) -> BandwidthExtension | None:
-    """The extension called `name`; None for "resample", which leaves sound as it is.
-
-    Raises ConfigError for a name that nothing installed has.
-    """
-    if name == RESAMPLE:
-        return None
-    known = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    if name not in known:
-        raise ConfigError(
-            f"there is no bandwidth extension {name!r}",
-            where="audio.bandwidth",
-            next_step=f"Name one of {', '.join([RESAMPLE, *sorted(known)])}.",
-        )
-    made: BandwidthExtension = known[name].load()()
-    return made

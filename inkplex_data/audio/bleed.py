@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import to_db
+from inkplex_data.audio.paired_frames import PairedFrames
 
 RATE_HZ: Final = 4_000
 """What the channels are thinned out to, at least: the strongest part of speech, at a quarter of a millisecond."""
@@ -68,15 +69,9 @@ class BleedMeter:
     """
 
     def __init__(self, sample_rate_hz: int) -> None:
-        self._thin = max(sample_rate_hz // RATE_HZ, 1)
-        self.rate_hz = sample_rate_hz / self._thin
-        self._reach = min(int(MAX_DELAY_S * self.rate_hz), FRAME_SAMPLES // 3)
-        self._own = slice(self._reach, FRAME_SAMPLES - self._reach)
-        self._hop = FRAME_SAMPLES - 2 * self._reach
-        self._rest = np.zeros((2, 0), np.float32)
-        # Silence before the first sample, so that the call's first second is a source like any other.
-        self._kept = np.zeros((2, self._reach), np.float32)
-        self._mean = np.full(self._thin, 1 / self._thin, np.float32)
+        self._frames = PairedFrames(sample_rate_hz, RATE_HZ, frame_samples=FRAME_SAMPLES, reach_s=MAX_DELAY_S)
+        self.rate_hz, self._reach = self._frames.rate_hz, self._frames.reach
+        self._own, self._hop = self._frames.own, self._frames.hop
         bins = FRAME_SAMPLES // 2 + 1
         self._cross: npt.NDArray[np.complex128] = np.zeros((2, _HALVES, bins), np.complex128)
         self._source = np.zeros((2, _HALVES, bins))
@@ -85,17 +80,7 @@ class BleedMeter:
 
     def update(self, first: Samples, second: Samples) -> None:
         """Take in float32 [n] of both channels; what one has beyond the other is left out."""
-        n = min(len(first), len(second))
-        both = np.stack([first[:n], second[:n]])
-        if self._rest.shape[1]:
-            both = np.concatenate([self._rest, both], axis=1)
-        whole = both.shape[1] - both.shape[1] % self._thin
-        self._rest = both[:, whole:].copy()
-        # A product with a vector is several times faster than a mean over a short axis.
-        thinned = both[:, :whole].reshape(2, -1, self._thin) @ self._mean
-        kept = np.concatenate([self._kept, thinned], axis=1)
-        start = 0
-        while kept.shape[1] - start >= FRAME_SAMPLES:
+        for frame in self._frames.push(first, second):
             self._passed += 1
             sources = [
                 source
@@ -103,9 +88,7 @@ class BleedMeter:
                 if self._stretches[source].sum() < WHOLE_STRETCHES or self._passed % EVERY_LATER == 0
             ]
             if sources:
-                self._measure(kept[:, start : start + FRAME_SAMPLES], sources)
-            start += self._hop
-        self._kept = kept[:, start:].copy()
+                self._measure(frame, sources)
 
     def _measure(self, frame: npt.NDArray[np.float32], sources: list[int]) -> None:
         """Take in one stretch [2, FRAME_SAMPLES]: its middle as the source, all of it as what is heard."""

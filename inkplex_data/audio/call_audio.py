@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,9 +21,10 @@ from inkplex_data.audio.call_scan import (
     report_length,
 )
 from inkplex_data.audio.files.audio_source import BLOCK_SAMPLES, AudioSource, open_audio
-from inkplex_data.audio.files.blocks import BlockReader, rechunk, twice
+from inkplex_data.audio.files.blocks import BlockReader, Span, rechunk, twice
 from inkplex_data.audio.files.decoders import Samples
-from inkplex_data.audio.resample import StreamResampler
+from inkplex_data.audio.fingerprint import FingerprintMeter
+from inkplex_data.audio.resample import StreamResampler, resample
 from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.errors import UsageError
 from inkplex_data.problems import ProblemLog, refusal
@@ -48,9 +49,10 @@ class ChannelRef:
         """float32 [n] at the native rate."""
         return _picked(self.source.blocks(), self)
 
-    def samples(self) -> Samples:
-        """All of it: float32 [n] at the native rate."""
-        return np.concatenate([np.zeros(0, np.float32), *self.blocks()])
+    def samples(self, rate_hz: int | None = None) -> Samples:
+        """All of it: float32 [n] at `rate_hz`, by default the native rate. Raises CallRefused."""
+        own = np.concatenate([np.zeros(0, np.float32), *self.blocks()])
+        return own if rate_hz is None else resample(own, self.source.sample_rate_hz, rate_hz)
 
 
 @dataclass(frozen=True)
@@ -87,21 +89,44 @@ class CallFiles:
             indices = (0, 0)
         return CallAudio(_channel(self.agent, int(indices[0])), _channel(self.caller, int(indices[1])))
 
+    def single(self, channels: ChannelSpec | Any = None) -> CallAudio:
+        """Everybody in one stream: a one-channel file as it is, else the mean of the two that `channels` names.
+
+        Raises CallRefused: audio-channels.
+        """
+        if self.is_one_file and self.agent.channels == 1:
+            voice = ChannelRef(self.agent)
+            return CallAudio(voice, voice, is_single=True)
+        return replace(self.channels(channels), is_single=True)
+
 
 @dataclass(frozen=True)
 class CallAudio:
-    """Agent and caller of one opened call. Holds no open file, so it can be sent to another process."""
+    """Agent and caller of one opened call. Holds no open file, so it can be sent to another process.
+
+    With `is_single` both are parts of one mixture, which is the agent's stream, and there is no caller; a
+    one-channel file is both.
+    """
 
     agent: ChannelRef
     caller: ChannelRef
+    is_single: bool = False
 
     @property
     def is_one_file(self) -> bool:
         return self.agent.path == self.caller.path
 
     @property
-    def _both(self) -> tuple[ChannelRef, ChannelRef]:
-        return self.agent, self.caller
+    def is_mixed(self) -> bool:
+        """Whether two channels make up a single stream."""
+        return self.is_single and self.agent != self.caller
+
+    @property
+    def _refs(self) -> dict[Side, ChannelRef]:
+        """The channels to decode: two, or the one of a one-channel file."""
+        if self.is_single and not self.is_mixed:
+            return {"agent": self.agent}
+        return {"agent": self.agent, "caller": self.caller}
 
     def scan(self, log: ProblemLog) -> AudioScan:
         """Decode each file once and report every fault of its sound (DESIGN §9) to `log`.
@@ -113,7 +138,7 @@ class CallAudio:
         """
         stats = {
             side: ChannelStats(f"{ref.path} ({side}, channel {ref.channel_index})", ref.source.sample_rate_hz)
-            for side, ref in zip(SIDES, self._both, strict=True)
+            for side, ref in self._refs.items()
         }
         readers = self._readers(BLOCK_SAMPLES)
         watched = [
@@ -121,17 +146,30 @@ class CallAudio:
             for own, blocks in zip(stats.values(), self._channels(readers), strict=True)
         ]
         rates_hz = [own.sample_rate_hz for own in stats.values()]
-        pair = PairStats(rates_hz[0])
-        if rates_hz[0] != rates_hz[1]:
-            pair = PairStats(SAMPLE_RATE_HZ)
+        # What one channel holds of the other matters only where they are to be told apart.
+        pair = None if self.is_single else PairStats(rates_hz[0])
+        if len(set(rates_hz)) > 1:
+            pair = None if self.is_single else PairStats(SAMPLE_RATE_HZ)
             resampled = map(_resampled, watched, rates_hz)
             watched = [rechunk(pieces, CHUNK_SAMPLES) for pieces in resampled]
-        for agent, caller in zip_longest(*watched, fillvalue=np.zeros(0, np.float32)):
-            pair.update(agent, caller)
-        for ref, reader in zip(self._both, readers, strict=False):
+        fingerprint = FingerprintMeter(SAMPLE_RATE_HZ if len(set(rates_hz)) > 1 else rates_hz[0])
+        nothing = np.zeros(0, np.float32)
+        for blocks in zip_longest(*watched, fillvalue=nothing):
+            if pair is not None:
+                pair.update(*blocks)
+            fingerprint.update(blocks[0], blocks[1] if len(blocks) > 1 else nothing)
+        for ref, reader in zip(self._refs.values(), readers, strict=False):
             report_length(ref.source, reader, log)
-        report_channels(stats["agent"], stats["caller"], pair, log)
-        return _summary(stats, self, pair)
+        report_channels(list(stats.values()), pair, log)
+        return _summary(stats, self, pair, self._holes(readers), fingerprint.fingerprint())
+
+    def _holes(self, readers: Sequence[BlockReader]) -> dict[Side, tuple[Span, ...]]:
+        """Spans of each side that its file lacks, at 24 kHz; a mixture lacks a voice where either part has one."""
+        agent, caller = (
+            tuple(_at_24k(reader.holes, ref.source.sample_rate_hz))
+            for ref, reader in zip((self.agent, self.caller), (readers[0], readers[-1]), strict=True)
+        )
+        return {"agent": (*agent, *caller) if self.is_mixed else agent, "caller": caller}
 
     def _readers(self, block_samples: int) -> list[BlockReader]:
         """One decoding of each file: the agent's and the caller's, or one for both."""
@@ -140,8 +178,9 @@ class CallAudio:
 
     def _channels(self, readers: Sequence[BlockReader]) -> list[Iterator[Samples]]:
         """Agent and caller, float32 [n] at their native rates. To be read in step: what one is ahead is held."""
-        blocks = twice(readers[0]) if self.is_one_file else readers
-        return [_picked(*pair) for pair in zip(blocks, self._both, strict=True)]
+        refs = self._refs.values()
+        blocks = twice(readers[0]) if len(readers) < len(refs) else readers
+        return [_picked(*pair) for pair in zip(blocks, refs, strict=True)]
 
     def streams(
         self, chunk_samples: int = CHUNK_SAMPLES, *, samples: int | None = None
@@ -149,7 +188,7 @@ class CallAudio:
         """Both voices at 24 kHz in step, from one decoding of each file: (agent, caller), float32 [n] each.
 
         Chunks have `chunk_samples`, the last one may be shorter; both of a pair are equally long, in flat
-        memory. A voice whose file is shorter goes on with zeros.
+        memory. A voice whose file is shorter goes on with zeros. A single stream comes as the agent's, beside zeros.
         `samples` is the length of each stream as `AudioScan.samples` gives it; without it, what the longer
         file holds. Audio at 24 kHz comes through bit for bit, the rest by soxr at very high quality. Looks
         for no faults: that is what `scan` does.
@@ -160,9 +199,12 @@ class CallAudio:
             raise UsageError(f"a stream cannot have chunks of {chunk_samples} samples")
         pieces = (
             _limited(_resampled(blocks, ref.source.sample_rate_hz), samples, ref.path)
-            for blocks, ref in zip(self._channels(self._readers(CHUNK_SAMPLES)), self._both, strict=True)
+            for blocks, ref in zip(
+                self._channels(self._readers(CHUNK_SAMPLES)), self._refs.values(), strict=True
+            )
         )
-        return _evened(*(rechunk(voice, chunk_samples) for voice in pieces))
+        chunks = _evened(rechunk(voice, chunk_samples) for voice in pieces)
+        return _mixed(chunks) if self.is_single else ((agent, caller) for agent, caller in chunks)
 
     def stream(
         self, side: Side, chunk_samples: int = CHUNK_SAMPLES, *, samples: int | None = None
@@ -172,6 +214,12 @@ class CallAudio:
             raise UsageError(f"there is no stream of {side!r}")
         index = SIDES.index(side)
         return (pair[index] for pair in self.streams(chunk_samples, samples=samples))
+
+    def voice(self, side: Side, rate_hz: int) -> Samples:
+        """All of one voice, the mixture in a single stream: float32 [n] at `rate_hz`. Raises CallRefused."""
+        if self.is_mixed:
+            return resample(np.concatenate(list(self.stream(side))), SAMPLE_RATE_HZ, rate_hz)
+        return (self.agent if side == "agent" else self.caller).samples(rate_hz)
 
 
 def _picked(blocks: Iterable[Samples], ref: ChannelRef) -> Iterator[Samples]:
@@ -200,35 +248,66 @@ def _limited(pieces: Iterable[Samples], samples: int | None, path: Path) -> Iter
         yield np.zeros(count, np.float32)
 
 
-def _evened(agent: Iterator[Samples], caller: Iterator[Samples]) -> Iterator[tuple[Samples, Samples]]:
-    """Chunks of both in pairs; the shorter one of a pair is filled with zeros."""
-    for pair in zip_longest(agent, caller, fillvalue=np.zeros(0, np.float32)):
-        length = max(map(len, pair))
-        yield _filled(pair[0], length), _filled(pair[1], length)
+def _evened(voices: Iterable[Iterator[Samples]]) -> Iterator[tuple[Samples, ...]]:
+    """Chunks of all voices side by side; the shorter ones are filled with zeros."""
+    for chunks in zip_longest(*voices, fillvalue=np.zeros(0, np.float32)):
+        length = max(map(len, chunks))
+        yield tuple(_filled(chunk, length) for chunk in chunks)
+
+
+def _mixed(chunks: Iterable[tuple[Samples, ...]]) -> Iterator[tuple[Samples, Samples]]:
+    """The mean of all voices, beside zeros."""
+    for voices in chunks:
+        mean: Samples = np.stack(voices).mean(axis=0, dtype=np.float32)
+        yield mean, np.zeros_like(mean)
 
 
 def _filled(chunk: Samples, length: int) -> Samples:
     return chunk if len(chunk) == length else np.pad(chunk, (0, length - len(chunk)))
 
 
-def _summary(stats: Mapping[Side, ChannelStats], audio: CallAudio, pair: PairStats) -> AudioScan:
-    agent, caller = stats["agent"], stats["caller"]
+def _summary(
+    found: Mapping[Side, ChannelStats],
+    audio: CallAudio,
+    pair: PairStats | None,
+    holes: Mapping[Side, tuple[Span, ...]],
+    fingerprint: bytes,
+) -> AudioScan:
+    agent, caller = found["agent"], found.get("caller", found["agent"])
+    stats: dict[Side, ChannelStats] = {"agent": agent, "caller": caller}
     digests = {side: stats[side].sha256() for side in SIDES}
+    samples = max(agent.samples_24k, caller.samples_24k)
+    band_hz = {side: stats[side].band.band_hz() for side in SIDES}
+    if audio.is_single:
+        band_hz = {
+            "agent": max((band for band in band_hz.values() if band is not None), default=None),
+            "caller": None,
+        }
     return AudioScan(
-        samples=max(agent.samples_24k, caller.samples_24k),
-        agent_samples=agent.samples_24k,
-        caller_samples=caller.samples_24k,
+        samples=samples,
+        # Where one of its parts has ended, the mixture may lack a voice.
+        agent_samples=min(agent.samples_24k, caller.samples_24k) if audio.is_single else agent.samples_24k,
+        caller_samples=0 if audio.is_single else caller.samples_24k,
         rates_hz={side: stats[side].sample_rate_hz for side in SIDES},
         sha256=hashlib.sha256(f"agent {digests['agent']}\ncaller {digests['caller']}\n".encode()).hexdigest(),
         channel_sha256=digests,
         silent={side: stats[side].silent for side in SIDES},
         peak={side: stats[side].peak for side in SIDES},
         rms_db={side: stats[side].rms_db for side in SIDES},
-        correlation=pair.correlation,
+        correlation=pair.correlation if pair is not None else 0.0,
         containers={"agent": audio.agent.source.container, "caller": audio.caller.source.container},
-        band_hz={side: stats[side].band.band_hz() for side in SIDES},
-        bleed=pair.bleed(),
+        band_hz=band_hz,
+        bleed=pair.bleed() if pair is not None else dict.fromkeys(SIDES),
+        levels_db={side: stats[side].levels.levels_db() for side in SIDES},
+        holes=holes,
+        fingerprint=fingerprint,
     )
+
+
+def _at_24k(spans: Iterable[Span], rate_hz: int) -> Iterator[Span]:
+    """Spans of samples at the native rate as those that they touch at 24 kHz."""
+    for start, end in spans:
+        yield start * SAMPLE_RATE_HZ // rate_hz, -(-end * SAMPLE_RATE_HZ // rate_hz)
 
 
 def open_files(audio: Path | Mapping[str, Path] | Any) -> CallFiles:

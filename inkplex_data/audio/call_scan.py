@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from inkplex_data.audio.activity import LevelMeter
 from inkplex_data.audio.band import BandMeter, is_telephony
 from inkplex_data.audio.bleed import Bleed, BleedMeter
+from inkplex_data.audio.copies import Copy, CopyMeter
 from inkplex_data.audio.files.audio_source import AudioSource
-from inkplex_data.audio.files.blocks import BlockReader
+from inkplex_data.audio.files.blocks import BlockReader, Span
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import to_db
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, frames_of_samples, resampled_samples
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import ProblemLog, refusal
 
 Side = Literal["agent", "caller"]
 SIDES: tuple[Side, Side] = ("agent", "caller")
@@ -25,13 +28,14 @@ SIDES: tuple[Side, Side] = ("agent", "caller")
 MAX_AMPLITUDE = 8.0
 # A channel whose swing stays below −60 dBFS around its mean holds at most the idle noise of a telephone line.
 SILENCE_AMPLITUDE = 1e-3
-# The same sound in both channels, be it with noise, another gain or turned polarity. Copies through
-# lossy codecs and digitised tape correlate above 0.9996, two people in one room below 0.95. Where one side
-# is more than 6 dB weaker it is taken for a quiet channel with crosstalk.
+# The same sound in both channels at one moment, be it with noise or turned polarity, in recordings that are too short
+# or too quiet for `copies`. Copies through lossy codecs and digitised tape correlate above 0.9996, two people in one
+# room below 0.95. Where one side is more than 6 dB weaker it is taken for a quiet channel with crosstalk.
 DUAL_MONO_CORRELATION = 0.995
 DUAL_MONO_LEVEL_DB = 6.0
 # Encoder delay and padding that a compressed file's header may count in: two MPEG layer III frames.
 CODEC_SLACK_SAMPLES = 2_304
+TOLD_SPANS = 8
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,12 @@ class AudioScan:
     silence but missing, the frame in which it ends included. `sha256` covers the decoded samples and rates of both
     channels, so the same call in another lossless container, or as two mono files, has the same one.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
-    side's voice the other side's channel holds, None where nothing can be told from chance.
+    side's voice the other side's channel holds, None where nothing can be told from chance. `levels_db` are dBFS of
+    steps of 10 ms, float32 [steps], as `audio.activity.LevelMeter` measures them at the native rate. `holes` are the
+    spans of each side that its file lacks and that zeros fill; they are no silence. `fingerprint` is what the recording
+    is recognised by however it is coded (`fingerprint.ENTRY` records).
+    Of a single stream the agent's are the samples with all voices, and none are the caller's; `correlation` and
+    `bleed` are not measured.
     """
 
     samples: int
@@ -58,6 +67,9 @@ class AudioScan:
     containers: Mapping[Side, str]
     band_hz: Mapping[Side, int | None]
     bleed: Mapping[Side, Bleed | None]
+    levels_db: Mapping[Side, npt.NDArray[np.float32]] = field(compare=False)
+    holes: Mapping[Side, tuple[Span, ...]]
+    fingerprint: bytes
 
     @property
     def sample_rate_hz(self) -> int:
@@ -79,6 +91,7 @@ class ChannelStats:
         self.low, self.high = np.inf, -np.inf
         self.square_sum = 0.0
         self.band = BandMeter(sample_rate_hz)
+        self.levels = LevelMeter(sample_rate_hz)
         self._hash = hashlib.sha256()
 
     def watch(self, blocks: Iterable[Samples], log: ProblemLog) -> Iterator[Samples]:
@@ -104,6 +117,7 @@ class ChannelStats:
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.square_sum += float(np.square(block, dtype=np.float64).sum())
         self.band.update(block)
+        self.levels.push(block)
         # + 0 turns −0, which float files can hold, into the 0 that PCM files have.
         self._hash.update(np.ascontiguousarray(block + np.float32(0), "<f4").data)
         self.samples += len(block)
@@ -141,12 +155,14 @@ class PairStats:
     def __init__(self, sample_rate_hz: int) -> None:
         self._sums = np.zeros(6, np.float64)  # n, Σa, Σb, Σa², Σb², Σab
         self._bleed = BleedMeter(sample_rate_hz)
+        self._copies = CopyMeter(sample_rate_hz)
 
     def update(self, a: Samples, b: Samples) -> None:
         n = min(len(a), len(b))
         x, y = a[:n].astype(np.float64), b[:n].astype(np.float64)
         self._sums += np.array([n, x.sum(), y.sum(), x @ x, y @ y, x @ y])
         self._bleed.update(a, b)
+        self._copies.update(a, b)
 
     def _variances(self) -> tuple[float, float, float]:
         n, a, b, aa, bb, ab = self._sums.tolist()
@@ -170,10 +186,17 @@ class PairStats:
 
     @property
     def is_dual_mono(self) -> bool:
-        return (
+        return self.copy() is not None
+
+    def copy(self) -> Copy | None:
+        """How the caller's channel is a copy of the agent's, None where it is none."""
+        found = self._copies.copy()
+        if found is None and (
             abs(self.correlation) >= DUAL_MONO_CORRELATION
             and abs(self.level_difference_db) <= DUAL_MONO_LEVEL_DB
-        )
+        ):
+            return Copy(abs(self.correlation), 0.0, -self.level_difference_db)
+        return found
 
 
 def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> None:
@@ -182,46 +205,65 @@ def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> 
     decoded, declared = reader.samples, source.declared_samples
     if source.tracks > 1:
         log.add("audio-extra-tracks", f"holds {source.tracks} audio tracks; the first is used", item=item)
+    if reader.holes:
+        lost = sum(end - start for start, end in reader.holes) / rate
+        what = f"lacks {lost:.3f} s inside ({_spans(reader.holes, rate)}); silence without loss stands there"
+        log.add("audio-damaged", what, item=item)
+    if reader.overlaps:
+        spans = [(start, start + samples) for start, samples in reader.overlaps]
+        left_out = sum(samples for _, samples in reader.overlaps) / rate
+        what = f"goes back in time by {left_out:.3f} s ({_spans(spans, rate)}); what came again is left out"
+        log.add("audio-overlap", what, item=item)
     if not reader.recoverable:
-        log.add("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item=item)
+        raise refusal("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item)
+    reason = reader.fault or source.cut
+    if reason is not None and (declared is None or declared <= decoded or source.is_placeholder):
+        log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reason})", item=item)
+        return
     if declared is None or declared == decoded:
-        if reader.fault is not None:
-            log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reader.fault})", item=item)
         return
     found = f"declares {declared:,} samples, {decoded:,} decode"
     missing = declared - decoded
-    if source.is_placeholder or (reader.fault is None and missing <= _slack(source)):
-        log.add("audio-length-differs", f"{found}; all of those are used", item=item)
-    elif source.container.startswith("OGG"):
+    if reason is None and (source.is_placeholder or missing <= _slack(source)):
+        if not source.is_rounded or -missing > _slack(source):
+            log.add("audio-length-differs", f"{found}; all of those are used", item=item)
+    elif source.container.startswith("OGG") and source.cut is None:
         # Ogg's last page tells the true length, so what is missing is missing in the middle.
-        log.add("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item=item)
+        raise refusal("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item)
     else:
-        log.add("audio-truncated", f"{found}{f' ({reader.fault})' if reader.fault else ''}", item=item)
+        log.add("audio-truncated", f"{found}{f' ({reason})' if reason else ''}", item=item)
+
+
+def _spans(spans: Sequence[Span], rate_hz: int) -> str:
+    """The first few spans in seconds."""
+    told = [f"{start / rate_hz:.3f} to {end / rate_hz:.3f} s" for start, end in spans[:TOLD_SPANS]]
+    more = [f"{len(spans) - TOLD_SPANS} more"] if len(spans) > TOLD_SPANS else []
+    return ", ".join(told + more)
 
 
 def _slack(source: AudioSource) -> int:
     return 0 if source.is_lossless else CODEC_SLACK_SAMPLES
 
 
-def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, log: ProblemLog) -> None:
-    """Report what the two finished channels show: too short, silent, one sound twice, unequal lengths."""
-    for stats in (agent, caller):
+def report_channels(channels: Sequence[ChannelStats], pair: PairStats | None, log: ProblemLog) -> None:
+    """Report what finished channels show: too short, silent, one sound twice, unequal lengths.
+
+    `channels`: agent and caller, or the one there is. `pair`: both together; None where they go into one stream.
+    """
+    for stats in channels:
         if stats.samples_24k < FRAME_SAMPLES:
             log.add(
                 "audio-too-short",
                 f"has {stats.samples:,} samples, {1000 * stats.samples / stats.sample_rate_hz:.1f} ms; one frame is 80 ms",
                 item=stats.item,
             )
-    if agent.silent and caller.silent:
-        log.add(
-            "audio-both-silent",
-            f"peaks are {agent.peak:.2g} and {caller.peak:.2g} of full scale",
-            item=agent.item,
-        )
-    for stats in (agent, caller):
+    if all(stats.silent for stats in channels):
+        peaks = " and ".join(f"{stats.peak:.2g}" for stats in channels)
+        log.add("audio-both-silent", f"peaks are {peaks} of full scale", item=channels[0].item)
+    for stats in channels:
         if stats.silent:
             log.add("audio-silent-channel", f"never exceeds {stats.peak:.2g} of full scale", item=stats.item)
-    for stats in (agent, caller):
+    for stats in channels:
         band_hz = stats.band.band_hz()
         if band_hz is not None and is_telephony(band_hz) and not stats.silent:
             log.add(
@@ -229,14 +271,16 @@ def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, 
                 f"holds nothing above {band_hz / 1000:.2f} kHz (sampled at {stats.sample_rate_hz:,} Hz)",
                 item=stats.item,
             )
-    if not (agent.silent or caller.silent) and pair.is_dual_mono:
+    copy = pair.copy() if pair is not None and not any(stats.silent for stats in channels) else None
+    if copy is not None:
         log.add(
             "audio-dual-mono",
-            f"agent and caller correlate at {pair.correlation:.5f} with a level difference of "
-            f"{pair.level_difference_db:.1f} dB",
-            item=agent.item,
+            f"agent and caller correlate at {copy.likeness:.5f}; the caller's channel is {abs(copy.delay_ms):.2f} ms "
+            f"{'earlier' if copy.delay_ms < 0 else 'later'} and {abs(copy.level_db):.1f} dB "
+            f"{'louder' if copy.level_db > 0 else 'weaker'}",
+            item=channels[0].item,
         )
-    for side, found in pair.bleed().items():
+    for side, found in pair.bleed().items() if pair is not None else ():
         if found is not None and found.audible:
             other = "caller" if side == "agent" else "agent"
             order = "earlier" if found.delay_ms < 0 else "later"
@@ -244,11 +288,12 @@ def report_channels(agent: ChannelStats, caller: ChannelStats, pair: PairStats, 
                 "audio-bleed",
                 f"the {side}'s voice is on the {other}'s channel, {-found.level_db:.1f} dB below its own and "
                 f"{abs(found.delay_ms):.1f} ms {order}",
-                item=(caller if side == "agent" else agent).item,
+                item=channels[side == "agent"].item,
             )
-    if agent.samples_24k != caller.samples_24k:
+    lengths_s = [stats.samples_24k / SAMPLE_RATE_HZ for stats in channels]
+    if len(set(lengths_s)) > 1:
         log.add(
             "audio-channel-lengths",
-            f"agent has {agent.samples_24k / SAMPLE_RATE_HZ:.3f} s, caller {caller.samples_24k / SAMPLE_RATE_HZ:.3f} s",
-            item=min(agent, caller, key=lambda stats: stats.samples_24k).item,
+            f"agent has {lengths_s[0]:.3f} s, caller {lengths_s[1]:.3f} s",
+            item=min(channels, key=lambda stats: stats.samples_24k).item,
         )

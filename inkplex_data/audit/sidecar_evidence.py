@@ -34,10 +34,7 @@ def audit_sidecar(
 
     Raises CausalityError naming the call, the item and both times.
     """
-    try:
-        sidecar = Sidecar.model_validate(json.loads(text))
-    except (ValidationError, ValueError) as error:
-        raise CausalityError(f"its stored sidecar cannot be read: {error}", where=call_id) from error
+    sidecar = read_stored_sidecar(text, call_id)
     for fault in availability_faults(sidecar):
         raise CausalityError(f"sidecar {fault}", where=call_id)
     _check_sources(sidecar, call_id)
@@ -51,6 +48,14 @@ def audit_sidecar(
             where=call_id,
         )
     audit_evidence(tokens, _updates(sidecar, tokens, recording_starts_at_us), call_id=call_id)
+
+
+def read_stored_sidecar(text: str, call_id: str) -> Sidecar:
+    """The sidecar that the calls table keeps of a call. Raises CausalityError."""
+    try:
+        return Sidecar.model_validate(json.loads(text))
+    except (ValidationError, ValueError) as error:
+        raise CausalityError(f"its stored sidecar cannot be read: {error}", where=call_id) from error
 
 
 def _updates(sidecar: Sidecar, tokens: pl.DataFrame, starts_at_us: int) -> Iterator[DatedTokens]:

@@ -7,17 +7,21 @@ between its parts: prefixes, sidecars, wrong memory and twins. Bytes and digests
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import polars as pl
 
 from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
-from inkplex_data.audit.sidecar_evidence import audit_sidecar
+from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
+from inkplex_data.audit.sidecar_evidence import audit_sidecar, read_stored_sidecar
+from inkplex_data.audit.stored_prefixes import PrefixAudit
 from inkplex_data.audit.token_tables import audit_tokens
+from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.errors import CausalityError, InkplexError
 from inkplex_data.faults import Fault
+from inkplex_data.grid import TEXT_CARD
 from inkplex_data.memory.partners import EVALUATED
 from inkplex_data.memory.twins import check_twins, root_of, twin_recordings
 from inkplex_data.memory.versions import SessionClock
@@ -49,6 +53,9 @@ class StoreAudit:
     partners: int = 0
     twins: int = 0
     pairs: int = 0
+    frames: int = 0
+    words: int = 0
+    prefixes: int = 0
     violations: list[Fault] = field(default_factory=list)
     """The first of each call, or of the recording where no call is to blame."""
 
@@ -70,7 +77,8 @@ class StoreAudit:
         found = "no violation" if self.clean else f"violations in {bad:,} of the calls and recordings"
         return (
             f"{counted(self.calls, 'call')} ({self.without_memory:,} without memory) over "
-            f"{counted(self.recordings, 'recording')}: {counted(self.steps, 'step')}, {counted(self.tokens, 'token')}, "
+            f"{counted(self.recordings, 'recording')}: {counted(self.frames, 'frame')}, {counted(self.words, 'word')}, "
+            f"prefixes: {self.prefixes:,}, {counted(self.steps, 'step')}, {counted(self.tokens, 'token')}, "
             f"{counted(self.versions, 'version')}, {counted(self.comparisons, 'comparison')}; "
             f"{counted(self.sidecars, 'sidecar')}, {counted(self.partners, 'partner')} for wrong memory, "
             f"{counted(self.twins, 'twin')}, pairs of calls: {self.pairs:,}; {found}"
@@ -81,7 +89,8 @@ def audit_store(store: Store, *, progress: Progress | None = None) -> StoreAudit
     """Audit every call of an opened store; one call's violation does not stop the others.
 
     For every recording: layout order, arrivals that never fall within a request, ranks, words and pieces.
-    For every call: its versions against tokens and clock, as stored and with its prefix; its sidecar's
+    For every prefix: its parts, and that silence and tone are those of the others. For every call: ids and tags of
+    its frames, the words that its text stream spells, its loss mask against its sidecar; its versions against tokens and clock, as stored and with its prefix; its sidecar's
     updates, evidence and claims; its partner for wrong memory. For twins: equal tokens before their fork
     and others after it, and calls that begin together see the same until then.
     """
@@ -97,6 +106,14 @@ class _Auditor:
         self.calls = store.calls().select("call_id", "family", "recording_id").collect()
         self.branches = store.branches()
         self.recordings: list[str] = store.owners("recordings")["recording_id"].to_list()
+        self.prefixes: list[str] = store.prefixes().select("prefix_id").collect()["prefix_id"].to_list()
+        pieces = store.pieces()
+        self.text_rules = TextRules(
+            store.setting("text", "in_word_padding"),
+            bool(store.setting("text", "speaker_tokens")),
+            TEXT_CARD if pieces is None else len(pieces),
+        )
+        self.prefix_audit = PrefixAudit(pieces)
         self._tables: deque[tuple[str, pl.DataFrame]] = deque(maxlen=_KEPT_TABLES)
         self._arrived: tuple[str, ArrivedTokens] | None = None
         self._progress = progress
@@ -107,6 +124,8 @@ class _Auditor:
         audit.calls = self.calls.height
         audit.recordings = len(self.recordings)
         by_recording = self.calls.partition_by("recording_id", as_dict=True, maintain_order=True)
+        for prefix_id in self.prefixes:
+            self._guard(prefix_id, self._prefix, prefix_id)
         for recording_id in self.recordings:
             self._guard(recording_id, self._recording, recording_id)
             for call_id in _ids(by_recording.pop((recording_id,), None)):
@@ -135,7 +154,8 @@ class _Auditor:
                 self.audit.violations.append(Fault(error.what, where=item))
         self._done += 1
         if self._progress is not None:
-            self._progress(item, self._done, max(self._done, len(self.recordings) + self.calls.height))
+            total = len(self.prefixes) + len(self.recordings) + self.calls.height
+            self._progress(item, self._done, max(self._done, total))
 
     def _blamed(self) -> set[str]:
         return {violation.where for violation in self.audit.violations}
@@ -145,8 +165,23 @@ class _Auditor:
         self.audit.tokens += tokens.height
         audit_tokens(tokens, pieces=self.store.pieces(), recording_id=recording_id)
 
+    def _prefix(self, prefix_id: str) -> None:
+        self.audit.prefixes += 1
+        _refuse(self.prefix_audit.faults(self.store.prefix_by_id(prefix_id)))
+
+    def _frames(self, call: Call) -> None:
+        """What the call's frames hold, before it is asked what they may see."""
+        self.audit.frames += call.frames
+        self.audit.words += call.words.height
+        text = call.row["sidecar"]
+        permitted = None if text is None else frame_mask(read_stored_sidecar(text, call.call_id), call.frames)
+        _refuse(frame_faults(call, self.text_rules, permitted))
+        _refuse(word_faults(call, call.words, self.text_rules))
+
     def _call_without(self, call_id: str) -> None:
-        row = self.store.call(call_id).row
+        call = self.store.call(call_id)
+        row = call.row
+        self._frames(call)
         if row["recording_id"] is not None:
             raise CausalityError(f"its recording {row['recording_id']!r} is not in the store")
         self.audit.without_memory += 1
@@ -158,6 +193,7 @@ class _Auditor:
     def _call(self, call_id: str) -> None:
         call = self.store.call(call_id)
         row = call.row
+        self._frames(call)
         tokens = self._tokens(row["recording_id"])
         if row["recording_starts_at_us"] is None:
             raise CausalityError("it has a recording, but no start on that recording's clock")
@@ -267,6 +303,11 @@ class _Auditor:
         table = reader.read(row["token_offset"], row["tokens"])
         self._tables.append((recording_id, table))
         return table
+
+
+def _refuse(faults: Iterable[str]) -> None:
+    for what in faults:
+        raise CausalityError(what)
 
 
 def _ids(calls: pl.DataFrame | None) -> list[str]:

@@ -7,6 +7,7 @@ arithmetic on one long array.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -14,14 +15,16 @@ import polars as pl
 from inkplex_data.errors import CausalityError
 
 _WORD = re.compile(rb"[^\x09-\x0d\x20]+")
+_PLAIN = re.compile(rb"[\x21-\x7e]+")
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def audit_tokens(tokens: pl.DataFrame, *, pieces: pl.Series | None, recording_id: str) -> None:
     """Prove that a stored tokens table (`memory.tables.TOKENS`) follows from its own ids, bytes and arrivals.
 
     Checked are: rows in layout order, each place once; arrivals that never fall within a request; ranks;
-    words; and pieces, which only tokens of words have and which `pieces`, the tokenizer's vocabulary (None
-    where the store keeps none), contains.
+    words; and pieces, which only tokens of words have, and which spell the words whose bytes the tokens hold
+    (`pieces`: the tokenizer's vocabulary, None where the store keeps none).
 
     Raises CausalityError naming the recording, the row and the values.
     """
@@ -60,34 +63,91 @@ def audit_tokens(tokens: pl.DataFrame, *, pieces: pl.Series | None, recording_id
             outside.fill_null(False).to_numpy(),
             "token row {row} has a piece that the tokenizer's vocabulary does not have",
         )
+        _audit_pieces(tokens, pieces.to_list(), recording_id)
 
 
 def word_of_row(tokens: pl.DataFrame) -> list[int | None]:
     """The first word that each token touches, counted through the recording; None where it touches none."""
     found: list[int | None] = [None] * len(tokens)
-    word = 0
+    for word, (parts, _) in enumerate(_words(tokens)):
+        for row, _, _ in parts:
+            if found[row] is None:
+                found[row] = word
+    return found
+
+
+Part = tuple[int, int, int]
+"""A token's row, and the bytes [begin, end) of a word that it spells."""
+
+
+def _words(tokens: pl.DataFrame) -> Iterator[tuple[list[Part], bytes]]:
+    """Every word in its order: its tokens and its bytes."""
     stretch: list[tuple[int, bytes]] = []
     columns = zip(tokens["call"], tokens["special"], tokens["media"], tokens["bytes"], strict=True)
     previous = None
     for row, (call, special, medium, spelled) in enumerate(columns):
         if special or call != previous:
-            word = _number(stretch, word, found)
+            yield from _words_of(stretch)
             stretch = []
         previous = call
         if not special and medium is None and spelled:
             stretch.append((row, spelled))
-    _number(stretch, word, found)
-    return found
+    yield from _words_of(stretch)
 
 
-def _number(stretch: list[tuple[int, bytes]], word: int, found: list[int | None]) -> int:
-    """Number the words of one stretch of tokens from `word` on; returns the next number."""
+def _words_of(stretch: list[tuple[int, bytes]]) -> Iterator[tuple[list[Part], bytes]]:
+    """The words of one stretch of tokens."""
     ends = np.cumsum([len(spelled) for _, spelled in stretch])
     text = b"".join(spelled for _, spelled in stretch)
     for match in _WORD.finditer(text):
-        first, last = np.searchsorted(ends, [match.start(), match.end() - 1], side="right")
-        for row, _ in stretch[first : last + 1]:
-            if found[row] is None:
-                found[row] = word
-        word += 1
-    return word
+        start, stop = match.span()
+        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+        parts = []
+        for place in range(int(first), int(last) + 1):
+            row, spelled = stretch[place]
+            begin, end = int(ends[place]) - len(spelled), int(ends[place])
+            parts.append((row, max(begin, start) - start, min(end, stop) - start))
+        yield parts, match.group()
+
+
+def _audit_pieces(tokens: pl.DataFrame, vocabulary: list[str], recording_id: str) -> None:
+    """Pieces spell what the tokens do, in the tokens' own order.
+
+    A word's pieces are found again from the lists of its tokens, in which a piece that reaches over a border stands
+    on both sides of it. Words that a tokenizer may normalise, which are those that are not ASCII, are left out, and
+    so is a word that shares a token with one.
+    """
+    lists = tokens["piece_ids"].to_list()
+    spellings = [_spelling(piece) for piece in vocabulary]
+    used = [0] * len(lists)
+    loose: set[int] = set()
+    for parts, spelled in _words(tokens):
+        if not _PLAIN.fullmatch(spelled) or any(row in loose for row, _, _ in parts):
+            loose.update(row for row, _, _ in parts)
+            continue
+        at, last = 0, -1
+        for row, begin, end in parts:
+            listed = lists[row] or []
+            if at > begin and used[row] < len(listed) and listed[used[row]] == last:
+                used[row] += 1  # the piece that reaches into this token
+            elif at > begin:
+                at = -1
+            while 0 <= at < end and used[row] < len(listed):
+                last = listed[used[row]]
+                text = spellings[last]
+                at = at + len(text) if text and spelled.startswith(text, at) else -1
+                used[row] += 1
+            if at < end:
+                names = [vocabulary[one] for one in listed]
+                what = f"token row {row} has the pieces {names}, which do not spell its part of {spelled.decode()!r}"
+                raise CausalityError(what, where=recording_id)
+    for row, listed in enumerate(lists):
+        if row not in loose and used[row] != len(listed or ()):
+            what = f"token row {row} has more pieces than its words: {[vocabulary[one] for one in listed]}"
+            raise CausalityError(what, where=recording_id)
+
+
+def _spelling(piece: str) -> bytes:
+    """The bytes of a word that a piece stands for."""
+    byte = _BYTE.fullmatch(piece)
+    return bytes([int(byte[1], 16)]) if byte else piece.replace("▁", "").encode()

@@ -1,6 +1,7 @@
 """The `inkplex-data` command: assembles the groups of verbs and turns errors into exit codes.
 
-Exit codes: 0 all done; 1 failed as a whole; 2 wrong usage or configuration; 3 done, but some calls failed.
+Exit codes: 0 all done; 1 failed as a whole; 2 wrong usage or configuration; 3 done, but some calls failed;
+130 stopped by Ctrl-C, a signal, or a machine that gave out, and to be gone on with.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from inkplex_data.cli import (
     stages,
     train,
 )
+from inkplex_data.cli.interrupts import catch_signals
+from inkplex_data.cli.output import NotAnOutput
+from inkplex_data.cli.say import complain, fit_streams, say
 from inkplex_data.errors import InkplexError
+from inkplex_data.machine import machine_fault
 
 EXIT_FAILED = 1
 EXIT_PARTLY = 3
@@ -45,7 +50,7 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"inkplex-data {__version__}")
+        say(f"inkplex-data {__version__}")
         raise typer.Exit
 
 
@@ -76,26 +81,29 @@ _unwrap_help(app)
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake ends in a sentence and an exit code, never in a traceback."""
+    fit_streams()
+    catch_signals()
     try:
         app(args=arguments, standalone_mode=True)
     except InkplexError as error:
-        _complain(str(error))
+        complain(str(error))
         sys.exit(error.exit_code)
+    except NotAnOutput as carried:
+        complain(str(carried.error))
+        sys.exit(carried.error.exit_code)
     except KeyboardInterrupt:
-        _complain("interrupted; run the same command again to continue")
+        complain("interrupted")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone, which is not a failure.
         sys.stderr.close()
         sys.exit(0)
-    except OSError as error:
-        _complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    except (OSError, MemoryError) as error:
+        text = str(error)
+        if isinstance(error, OSError) and error.filename:
+            text = f"{error.strerror or error}: {error.filename}"
+        complain(str(machine_fault(error) or text))
         sys.exit(EXIT_FAILED)
-
-
-def _complain(message: str) -> None:
-    typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(message, err=True)
 
 
 if __name__ == "__main__":

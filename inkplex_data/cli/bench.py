@@ -8,6 +8,8 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.say import say
+
 PANEL = "Measure"
 
 
@@ -35,7 +37,7 @@ def bench(
         )
     if name is None:
         for stem, path in scripts.items():
-            typer.echo(f"{stem:24}{_subject(path)}")
+            say(f"{stem:24}{_subject(path)}")
         return
     if name not in scripts:
         raise UsageError(f"there is no benchmark {name!r}", next_step=f"Name one of {', '.join(scripts)}.")

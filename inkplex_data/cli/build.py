@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from inkplex_data.cli.interrupts import going_on
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
     from inkplex_data.pipeline.outcome import Summary
@@ -26,13 +29,18 @@ def build(
         ..., metavar="CORPUS", help="A manifest .jsonl, a Moshi fine-tuning .jsonl, or a folder of audio."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="STORE", help="Folder of the store; created if it does not exist."
+        ...,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="STORE",
+        help="Folder of the store; created if it does not exist.",
     ),
     pipeline: str | None = typer.Option(
         None,
         "-p",
         "--pipeline",
-        help="A recipe that comes with the package (demo, moshi_stereo, stage1 …) or a YAML file.",
+        help="A recipe that comes with the package (demo, moshi_stereo, moshi_single, stage1 …) or a YAML file.",
     ),
     codec: str | None = typer.Option(
         None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
@@ -40,7 +48,9 @@ def build(
     words: str | None = typer.Option(None, help="Where the agent's words come from: given, whisper or none."),
     tokenizer: str | None = typer.Option(None, help="SentencePiece model for the text stream."),
     mono: bool = typer.Option(
-        False, "--mono", help="Divide one-channel files into two streams by diarization."
+        False,
+        "--mono",
+        help="Divide one-channel files into two streams by diarization (-p moshi_single: one stream).",
     ),
     agent: str | None = typer.Option(
         None, help="The agent's channel if the corpus names none: left, right or auto (guess)."
@@ -57,8 +67,20 @@ def build(
     scheduler: str | None = typer.Option(
         None, metavar="ADDRESS", help="Address of a Dask scheduler, e.g. tcp://host:8786."
     ),
+    wait: float | None = typer.Option(
+        None,
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        help="With --scheduler: how long to wait while it has no worker; 300 by default.",
+    ),
     add: bool = typer.Option(
         False, "--add", help="Add calls that are not yet in the store, as a new snapshot."
+    ),
+    update: bool = typer.Option(
+        False,
+        "--update",
+        help="Follow the corpus in a new snapshot: add new calls, build changed ones anew, leave out those gone.",
     ),
     restart: bool = typer.Option(False, "--restart", help="Discard what the store holds and start again."),
     root: Path | None = typer.Option(
@@ -70,7 +92,8 @@ def build(
     """Encode a corpus into a store. After an interruption, run it again and it continues where it stopped.
 
     A call that cannot be built never stops the others: it is listed with a code and a sentence, and the
-    exit code is 3. An existing store keeps its recipe unless another is named.
+    exit code is 3. An existing store keeps its recipe unless another is named. Calls that changed or went since they
+    were published are named; --update follows them.
     """
     from inkplex_data.config.recipe import load_recipe
     from inkplex_data.pipeline.target import stored_recipe
@@ -100,7 +123,9 @@ def build(
         recipe=recipe,
         workers=workers,
         scheduler=scheduler,
+        wait_s=wait,
         add=add,
+        update=update,
         restart=restart,
         root=root,
     )
@@ -108,7 +133,9 @@ def build(
 
 
 def demo(
-    out: Path = typer.Option(Path("out/demo"), "-o", "--out", help="Folder of the demo store."),
+    out: Path = typer.Option(
+        Path("out/demo"), "-o", "--out", parser=output, help="Folder of the demo store."
+    ),
     workers: int | None = typer.Option(None, help="Local processes; all cores by default."),
 ) -> None:
     """Build the example corpus, then show a summary, a Polars table and one call's timeline."""
@@ -128,7 +155,7 @@ def demo(
         call_id = _most_telling(out)
         _show_frames(out, call_id)
         show_call(out, call_id)
-    typer.echo(
+    say(
         f"\nNext: inkplex-data inspect {out} CALL · inkplex-data stats {out} · inkplex-data report {out} -o report.html"
     )
     raise typer.Exit(summary.exit_code)
@@ -152,8 +179,8 @@ def _show_frames(store: Path, call_id: str) -> None:
     with open_store(store) as opened:
         frames = opened.frames().filter(pl.col("call_id") == call_id, pl.col("piece").is_not_null())
         table = frames.select("frame", "time_s", "piece", "text_id", "agent", "caller").head(8).collect()
-    typer.echo(f'\nopen_store("{store}").frames(), filtered to pieces of text in {call_id}:')
-    typer.echo(table)
+    say(f'\nopen_store("{store}").frames(), filtered to pieces of text in {call_id}:')
+    say(table)
 
 
 def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Summary:
@@ -162,10 +189,12 @@ def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Sum
     from inkplex_data.pipeline.run import build_store
 
     reporter = reporter_for(json_events=json_events)
-    try:
-        summary = build_store(corpus, out, reporter=reporter, **options)
-    finally:
-        reporter.finish()
+    restart = " without --restart" if options.get("restart") else ""
+    with going_on(f"Run the same command again{restart}; it goes on from here."):
+        try:
+            summary = build_store(corpus, out, reporter=reporter, **options)
+        finally:
+            reporter.finish()
     event = {"event": "summary", **summary.as_json()}
-    typer.echo(json.dumps(event) if json_events else summary.text())
+    say(json.dumps(event) if json_events else summary.text())
     return summary

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from inkplex_data.cli.say import say
+
 if TYPE_CHECKING:
     from inkplex_data.audio.bleed import Bleed
     from inkplex_data.corpus.entry import CallEntry
@@ -104,21 +106,21 @@ def _bleed_json(bleed: Bleed | None) -> dict[str, Any] | None:
 
 def _show(row: dict[str, Any], *, json_output: bool) -> None:
     if json_output:
-        typer.echo(json.dumps(row, ensure_ascii=False))
+        say(json.dumps(row))
         return
     if "code" in row:
-        typer.echo(f"{row['call_id']}: [{row['code']}] {row['message']}")
+        say(f"{row['call_id']}: [{row['code']}] {row['message']}")
         return
     (own_file, own), (_, other) = row["channels"]["agent"], row["channels"]["caller"]
     names = {(0, 1): "left", (1, 0): "right"}
     where = f"in {own_file}" if own == other else names.get((own, other), f"channel {own}")
     sure = f" {row['confidence']:.3f}" if "confidence" in row else ""
-    typer.echo(f"{row['call_id']}: agent {where} ({row['by']}{sure})")
+    say(f"{row['call_id']}: agent {where} ({row['by']}{sure})")
     for reason in row.get("evidence", ()):
-        typer.echo(f"  {reason}")
+        say(f"  {reason}")
     for name, one in row["bleed"].items():
         if one is not None:
             quiet = "" if one["audible"] else ", too weak to matter"
-            typer.echo(
+            say(
                 f"  {name.removesuffix('_voice')}'s voice on the other channel: {one['level_db']} dB after {one['delay_ms']} ms{quiet}"
             )

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from inkplex_data.cli.say import say
 from inkplex_data.plural import counted
+
+if TYPE_CHECKING:
+    from inkplex_data.faults import Fault
 
 PANEL = "Check"
 
@@ -29,23 +35,36 @@ def validate(
 ) -> None:
     """Check files against their schemas and rules. Each fault is reported with file, line or JSON pointer, value and rule.
 
-    Exits with 1 if there are faults.
+    Exits with 1 if there are faults; notes are none.
     """
     from inkplex_data.corpus.validate import detect_kind, validate_path
+    from inkplex_data.problems import CODES
 
     count = 0
     for path in paths:
-        found = kind or detect_kind(path)
-        faults = validate_path(path, found)
+        kind_of = kind or detect_kind(path)
+        found = validate_path(path, kind_of)
+        faults = [fault for fault in found if fault.code not in CODES or CODES[fault.code].severity != "info"]
         count += len(faults)
-        for fault in faults:
-            typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
+        _show(found, json_output=json_output)
         if not json_output:
-            typer.echo(
-                f"{path}: {found}, {counted(len(faults), 'fault') if faults else 'no faults'}",
-                err=bool(faults),
-            )
+            notes = f", {counted(len(found) - len(faults), 'note')}" if len(found) > len(faults) else ""
+            told_faults = counted(len(faults), "fault") if faults else "no faults"
+            say(f"{path}: {kind_of}, {told_faults}{notes}", err=bool(faults))
     raise typer.Exit(1 if count else 0)
+
+
+def _show(faults: Sequence[Fault], *, json_output: bool) -> None:
+    """Print every fault as JSON, or some of each kind for people."""
+    from inkplex_data.problems.told import told
+
+    if json_output:
+        for fault in faults:
+            say(json.dumps(fault.as_json()))
+        return
+    lines = [(fault.code or "without a code", str(fault)) for fault in faults]
+    for line in told(lines, everything="--json lists all"):
+        say(line)
 
 
 def verify(
@@ -61,12 +80,9 @@ def verify(
 
     with progress_bar("verify", in_bytes=True) as advance:
         faults = verify_store(store, progress=lambda key, done, total: advance(done, total))
-    for fault in faults:
-        typer.echo(json.dumps(fault.as_json(), ensure_ascii=False) if json_output else str(fault))
+    _show(faults, json_output=json_output)
     if not json_output:
-        typer.echo(
-            f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match")
-        )
+        say(f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match"))
     raise typer.Exit(1 if faults else 0)
 
 
@@ -87,7 +103,6 @@ def audit(
     with open_store(store, snapshot) as opened, progress_bar("audit") as advance:
         found = audit_store(opened, progress=lambda item, done, total: advance(done, total))
     totals = {name: value for name, value in found.as_json().items() if name != "violations"}
-    for violation in found.violations:
-        typer.echo(json.dumps(violation.as_json(), ensure_ascii=False) if json_output else str(violation))
-    typer.echo(json.dumps(totals) if json_output else f"{store}: {found.text()}")
+    _show(found.violations, json_output=json_output)
+    say(json.dumps(totals) if json_output else f"{store}: {found.text()}")
     raise typer.Exit(0 if found.clean else 1)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import typer
+
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
 
 PANEL = "Corpus"
 
@@ -18,7 +22,9 @@ def register(app: typer.Typer) -> None:
 
 def split(
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory or a folder."),
-    out: Path | None = typer.Option(None, "-o", "--out", help="Splits file to write; printed by default."),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", parser=output, help="Splits file to write; printed by default."
+    ),
     validation: float = typer.Option(0.05, help="Share of the families for validation."),
     test: float = typer.Option(0.05, help="Share of the families for test."),
     seed: int = typer.Option(0, help="Seed of the draw; the same seed and name always give the same split."),
@@ -27,6 +33,7 @@ def split(
     """Divide a corpus into splits by family, as a build does. Related calls stay together; a frozen family never moves."""
     from collections import Counter
 
+    from inkplex_data.atomic import replacing
     from inkplex_data.corpus.models import SplitsFile
     from inkplex_data.corpus.read_corpus import read_corpus
     from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families, read_splits
@@ -44,26 +51,25 @@ def split(
     document = SplitsFile.model_validate(
         {"schema": "inkplex/splits@1", "seed": seed, "fractions": fractions, "families": assigned}
     )
-    text = document.model_dump_json(by_alias=True, indent=2) + "\n"
-    if out is None:
-        typer.echo(text, nl=False)
+    if out is None:  # in ASCII, which stays JSON on any terminal
+        say(json.dumps(document.model_dump(mode="json", by_alias=True), indent=2))
     else:
-        out.write_text(text, encoding="utf-8")
+        text = document.model_dump_json(by_alias=True, indent=2) + "\n"
+        with replacing(out, size_bytes=len(text)) as file:
+            file.write(text.encode())
     counts = Counter(assigned[entry.family] for entry in entries)
-    typer.echo(
-        ", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True
-    )
+    say(", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True)
 
 
 @schema_app.command("export")
 def schema_export(
-    out: Path = typer.Option(Path("schemas"), "-o", "--out", help="Folder to write into."),
+    out: Path = typer.Option(Path("schemas"), "-o", "--out", parser=output, help="Folder to write into."),
 ) -> None:
     """Write NAME.schema.json (JSON Schema 2020-12) for each kind of file."""
     from inkplex_data.corpus.schemas import export_schemas
 
     for path in export_schemas(out):
-        typer.echo(path)
+        say(path)
 
 
 @schema_app.command("show")
@@ -77,4 +83,4 @@ def schema_show(
     known = schemas()
     if name not in known:
         raise UsageError(f"there is no schema {name!r}", next_step=f"Name one of {', '.join(known)}.")
-    typer.echo(schema_text(known[name]), nl=False)
+    say(schema_text(known[name]), nl=False)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
+
 if TYPE_CHECKING:
     from inkplex_data.corpus.entry import Corpus
     from inkplex_data.export.calls import ExportSummary
@@ -38,7 +41,9 @@ AGENT = typer.Option(None, help="Label or channel number of the agent in a corpu
 @export_app.command("moshi-finetune")
 def moshi_finetune(
     source: str = SOURCE,
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder to write into; empty or new."
+    ),
     agent: str | None = AGENT,
 ) -> None:
     """Write stereo files, word JSON and JSONL inventories as the Moshi fine-tuning code reads them.
@@ -58,7 +63,9 @@ def moshi_finetune(
 @export_app.command("hf")
 def hf(
     source: str = SOURCE,
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder to write into; empty or new."
+    ),
     form: Form = typer.Option("disk", help="disk (for load_from_disk) or parquet (features included)."),
     agent: str | None = AGENT,
 ) -> None:
@@ -88,7 +95,7 @@ def adapter(
     from inkplex_data.trainer.run.take_out import export_adapter
 
     for path in export_adapter(run, out):
-        typer.echo(path)
+        say(path)
 
 
 @export_app.command("model")
@@ -109,7 +116,7 @@ def model(
     from inkplex_data.trainer.run.take_out import export_model
 
     for path in export_model(run, out, weights=weights):
-        typer.echo(path)
+        say(path)
 
 
 @import_app.command("hf")
@@ -117,7 +124,9 @@ def import_hf_command(
     source: str = typer.Argument(
         ..., metavar="DATASET", help="A save_to_disk folder, a folder of Parquet files, or a hub id."
     ),
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder of the corpus; empty or new."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder of the corpus; empty or new."
+    ),
     audio: str | None = typer.Option(None, help="Column of the two-channel audio, if there are several."),
     words: str = typer.Option("words", help="Column of the words."),
 ) -> None:
@@ -133,7 +142,9 @@ def import_words(
     transcripts: list[Path] = typer.Argument(
         ..., metavar="TRANSCRIPT...", help="Transcripts in any supported format."
     ),
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder for the Moshi JSON files."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the Moshi JSON files."
+    ),
     agent: str | None = typer.Option(None, help="Label or channel number of the agent."),
 ) -> None:
     """Convert transcripts to Moshi JSON files of the same names. Exits with 3 if some could not be read.
@@ -168,5 +179,5 @@ def _export(
 
 
 def _end(summary: ExportSummary) -> None:
-    typer.echo(summary.text())
+    say(summary.text())
     raise typer.Exit(summary.exit_code)

@@ -9,6 +9,8 @@ import typer
 from inkplex_data.cli.bars import progress_bar
 from inkplex_data.cli.exchange import import_app
 from inkplex_data.cli.key_value import key_values, number
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
 from inkplex_data.plural import counted
 
 
@@ -23,7 +25,9 @@ def trace(
     path: Path = typer.Argument(
         ..., metavar="PATH", help="JSON or JSONL: chat messages with tool calls, or ABCD dialogues."
     ),
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder for the recordings."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recordings."
+    ),
     tokenizer: str | None = typer.Option(
         None,
         help="Folder or hub id of a checkpoint, whose chat template is applied, or a tokenizer.json. "
@@ -47,6 +51,7 @@ def trace(
     """
     from inkplex_data.corpus.traces.arrival_schedule import schedule_of
     from inkplex_data.corpus.traces.importer import import_traces
+    from inkplex_data.export.calls import told_refused
 
     schedule = schedule_of(key_values("--schedule", setting, read=number))
     with progress_bar("dialogues") as advance:
@@ -56,12 +61,12 @@ def trace(
     tokens = sum(one.tokens for one in result.written)
     requests = sum(one.requests for one in result.written)
     times = " and ".join(sorted({one.times for one in result.written})) or "no"
-    typer.echo(
+    say(
         f"{out}: {counted(len(result.written), 'recording')} from {result.format}, "
         f"{counted(requests, 'request')}, {counted(tokens, 'token')} of {result.tokenizer}, {times} times"
     )
-    for problem in result.refused:
-        typer.echo(f"  refused {problem.call_id}: [{problem.code}] {problem.message}")
+    for line in told_refused(result.refused, out):
+        say(line)
     raise typer.Exit(0 if not result.refused else 3 if result.written else 1)
 
 
@@ -71,7 +76,7 @@ def states(
         ..., metavar="STATES_FOLDER", help="Safetensors files, one per request, with its number in the name."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="DIR", help="Folder for the recording and its states."
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recording and its states."
     ),
 ) -> None:
     """Add a serving engine's captures to a recording: three rows per computed token, checked and copied."""
@@ -79,6 +84,6 @@ def states(
 
     with progress_bar("tokens") as advance:
         result = attach_states(recording, folder, out, progress=advance)
-    typer.echo(
+    say(
         f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width {result.width}"
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from inkplex_data.errors import UsageError
+from inkplex_data.errors import ConfigError, UsageError
+from inkplex_data.faults import short
 
 
 def key_values(
@@ -20,11 +21,11 @@ def key_values(
     for setting in settings or ():
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
-            raise UsageError(f"{option} takes KEY=VALUE (got {setting!r})")
+            raise UsageError(f"{option} takes KEY=VALUE (got {short(setting)})")
         try:
             found[key.strip()] = (read or _yaml)(text)
         except ValueError as error:
-            raise UsageError(f"{option} {key.strip()} takes {error} (got {text!r})") from error
+            raise UsageError(f"{option} {key.strip()} takes {error} (got {short(text)})") from error
     return found
 
 
@@ -37,9 +38,9 @@ def number(text: str) -> float:
 
 
 def _yaml(text: str) -> Any:
-    import yaml
+    from inkplex_data.config.yamltext import parse_yaml
 
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ValueError("a value as YAML spells it") from None
+        return parse_yaml(text)
+    except ConfigError as error:
+        raise ValueError(f"a value as YAML spells it; this {error.what}") from None

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
+
 PANEL = "Look"
 
 
@@ -50,7 +53,7 @@ def stats(
         summary = store_summary(opened)
     if json_output:
         for row in [*table.iter_rows(named=True), *summary.problems.iter_rows(named=True)]:
-            typer.echo(json.dumps(row, ensure_ascii=False))
+            say(json.dumps(row))
         return
     from rich.console import Console
 
@@ -64,7 +67,7 @@ def stats(
 def report(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
     out: Path = typer.Option(
-        Path("report.html"), "-o", "--out", metavar="FILE.html", help="The page to write."
+        Path("report.html"), "-o", "--out", parser=output, metavar="FILE.html", help="The page to write."
     ),
     draw: int = typer.Option(20, help="Number of calls to draw; all are listed."),
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
@@ -77,7 +80,7 @@ def report(
     with open_store(store, snapshot) as opened, replacing(out) as file:
         for piece in report_page(opened, draw=draw):
             file.write(piece.encode())
-    typer.echo(out)
+    say(out)
 
 
 def show_store(store: str | Path, *, snapshot: int | None = None, width: int | None = None) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
 from inkplex_data.plural import counted
 
 PANEL = "Raw audio"
@@ -23,7 +25,12 @@ def align(
         ..., metavar="CORPUS", help="A manifest, a Moshi inventory, a folder, or one audio file."
     ),
     out: Path | None = typer.Option(
-        None, "-o", "--out", metavar="DIR", help="Folder for the word files; beside the audio by default."
+        None,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="DIR",
+        help="Folder for the word files; beside the audio by default.",
     ),
     model: str = typer.Option(
         "packaged:tiny.en", help="Whisper: packaged:tiny.en, a size such as medium, a file, folder or hub id."
@@ -59,7 +66,7 @@ def align(
     from inkplex_data.speech.align.transcribe import SpeechAligner
 
     side = agent_rule(agent)
-    single = corpus.is_file() and corpus.suffix.lower() not in {".jsonl", ".json"}
+    single = corpus.is_file() and not corpus.name.lower().removesuffix(".gz").endswith((".jsonl", ".json"))
     found = read_corpus(corpus.parent if single else corpus)
     entries = [
         entry
@@ -80,11 +87,7 @@ def align(
             "code": problem.code,
             "message": problem.message,
         }
-        typer.echo(
-            json.dumps(row, ensure_ascii=False)
-            if json_output
-            else f"{problem.call_id}: [{problem.code}] {problem.message}"
-        )
+        say(json.dumps(row) if json_output else str(problem))
     failed, count = len(refused), len(refused)
     worker = SpeechAligner(model, retime=aligner, language=language)
     for done in align_entries(
@@ -101,19 +104,19 @@ def align(
         count += 1
         failed += done.state == "failed"
         if json_output:
-            typer.echo(json.dumps({**asdict(done), "path": str(done.path)}, ensure_ascii=False))
+            say(json.dumps({**asdict(done), "path": str(done.path)}))
             continue
         what = {
             "aligned": f"{counted(done.words, 'word')}, {done.method}",
             "kept": "kept",
             "failed": f"[{done.code}] {done.message}",
         }
-        typer.echo(f"{done.call_id}: {what[done.state]} · {done.path}")
+        say(f"{done.call_id}: {what[done.state]} · {done.path}")
         for told in done.problems:
             if told.severity != "error" and told.code != "word-filtered":
-                typer.echo(f"  [{told.code}] {told.item}: {told.message}")
+                say(f"  [{told.code}] {told.item}: {told.message}")
         if filtered := sum(told.code == "word-filtered" for told in done.problems):
-            typer.echo(f"  [word-filtered] {filtered} of the transcriber's phrases and words left out")
+            say(f"  [word-filtered] {filtered} of the transcriber's phrases and words left out")
     raise typer.Exit(1 if failed == count else 3 if failed else 0)
 
 
@@ -122,7 +125,12 @@ def diarize(
         ..., metavar="AUDIO…", help="One-channel audio files, or folders of them."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="DIR", help="Folder for NAME.wav, NAME.rttm and NAME.sidecar.json."
+        ...,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="DIR",
+        help="Folder for NAME.wav, NAME.rttm and NAME.sidecar.json.",
     ),
     model: str = typer.Option("offline", help="offline, or a folder or hub id of a pyannote.audio pipeline."),
     rttm: Path | None = typer.Option(
@@ -140,6 +148,7 @@ def diarize(
     json_output: bool = typer.Option(False, "--json", help="Print one JSON object per file."),
 ) -> None:
     """Divide one-channel audio into agent (left) and caller (right), keeping the number of samples."""
+    from inkplex_data.atomic import only_writer
     from inkplex_data.audio.call_audio import open_channel
     from inkplex_data.errors import CallRefused, UsageError
     from inkplex_data.speech.diarize.diarizer import load_diarizer
@@ -151,39 +160,40 @@ def diarize(
         raise UsageError("there is no such file or folder", where=f"--rttm {rttm}")
     diarizer = None if rttm is not None else load_diarizer(model, speakers=speakers)
     failed = 0
-    for name, path in files.items():
-        try:
-            made = divide(
-                open_channel(path),
-                out / name,
-                diarizer=diarizer,
-                rttm=rttm / f"{name}.rttm" if rttm is not None and rttm.is_dir() else rttm,
-                only_named=len(files) > 1 and rttm is not None and rttm.is_file(),
-                call_id=name,
-                main=main,
-                inactive="room" if room_tone else "zero",
-                seed=seed,
-            )
-        except CallRefused as error:
-            failed += 1
-            row = {"audio": str(path), "code": error.code, "message": str(error)}
-            typer.echo(json.dumps(row) if json_output else f"{path.name}: [{error.code}] {error.what}")
-            continue
-        shares = {name: round(time_us / 1e6, 3) for name, time_us in speaking(made.turns).items()}
-        overlap_s = round(float((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum()) / 1e6, 3)
-        if json_output:
-            told_json = {
-                "audio": str(path),
-                "out": str(made.audio),
-                "samples": made.samples,
-                "main": made.streams.main,
-                "speakers_s": shares,
-                "overlap_s": overlap_s,
-            }
-            typer.echo(json.dumps(told_json))
-        else:
-            told = ", ".join(f"{name} {time_s:g} s" for name, time_s in shares.items())
-            typer.echo(f"{made.audio}: {told}; agent {made.streams.main}, overlap {overlap_s:g} s")
+    with only_writer(out, command="diarize"):
+        for name, path in files.items():
+            try:
+                made = divide(
+                    open_channel(path),
+                    out / name,
+                    diarizer=diarizer,
+                    rttm=rttm / f"{name}.rttm" if rttm is not None and rttm.is_dir() else rttm,
+                    only_named=len(files) > 1 and rttm is not None and rttm.is_file(),
+                    call_id=name,
+                    main=main,
+                    inactive="room" if room_tone else "zero",
+                    seed=seed,
+                )
+            except CallRefused as error:
+                failed += 1
+                row = {"audio": str(path), "code": error.code, "message": str(error)}
+                say(json.dumps(row) if json_output else f"{path.name}: [{error.code}] {error.what}")
+                continue
+            shares = {name: round(time_us / 1e6, 3) for name, time_us in speaking(made.turns).items()}
+            overlap_s = round(float((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum()) / 1e6, 3)
+            if json_output:
+                told_json = {
+                    "audio": str(path),
+                    "out": str(made.audio),
+                    "samples": made.samples,
+                    "main": made.streams.main,
+                    "speakers_s": shares,
+                    "overlap_s": overlap_s,
+                }
+                say(json.dumps(told_json))
+            else:
+                told = ", ".join(f"{name} {time_s:g} s" for name, time_s in shares.items())
+                say(f"{made.audio}: {told}; agent {made.streams.main}, overlap {overlap_s:g} s")
     raise typer.Exit(1 if failed == len(files) else 3 if failed else 0)
 
 
@@ -247,18 +257,16 @@ def check_speech(
         checked += 1
         bad += not found.passed
         if json_output:
-            typer.echo(json.dumps(found.as_json(), ensure_ascii=False))
+            say(json.dumps(found.as_json()))
             continue
         rate = "not checked" if found.unreadable else f"word error rate {found.wer:.1%}"
         if not found.unreadable:
             rate += f", {counted(len(found.problems), 'problem')}"
-        typer.echo(f"{found.call_id}: {rate}")
+        say(f"{found.call_id}: {rate}")
         for problem in found.problems:
-            typer.echo(
-                f"  [{problem.code}] " + (f"{problem.item}: " if problem.item else "") + problem.message
-            )
+            say(f"  [{problem.code}] " + (f"{problem.item}: " if problem.item else "") + problem.message)
     if not checked:
         raise UsageError("it holds no calls", where=str(corpus))
     if not json_output:
-        typer.echo(f"{counted(checked, 'call')} checked, {bad} with problems")
+        say(f"{counted(checked, 'call')} checked, {bad} with problems")
     raise typer.Exit(1 if bad else 0)

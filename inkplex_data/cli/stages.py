@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
 import typer
 
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
 
 PANEL = "Single stages"
 Dtype = Literal["float32", "bfloat16"]
@@ -58,24 +61,26 @@ def interleave(
             "pieces_dropped": text.pieces_dropped,
             "problems": [vars(problem) for problem in log],
         }
-        typer.echo(json.dumps(document, ensure_ascii=False))
+        say(json.dumps(document))
         return
-    typer.echo(f"{'frame':>6} {'time_s':>8} {'id':>6} piece")
+    say(f"{'frame':>6} {'time_s':>8} {'id':>6} piece")
     for frame, token in enumerate(text.ids.tolist()):
         if token != PAD:
             shown = "EPAD" if token == EPAD else pieces.piece(token) if token > 0 else "no input"
-            typer.echo(f"{frame:>6} {us_to_seconds(frame * FRAME_US):>8.2f} {token:>6} {shown}")
-    typer.echo(
+            say(f"{frame:>6} {us_to_seconds(frame * FRAME_US):>8.2f} {token:>6} {shown}")
+    say(
         f"{text.words_placed} words and {text.pieces_placed} pieces in {count} frames; "
         f"{text.words_dropped} words and {text.pieces_dropped} pieces not placed"
     )
     for problem in log:
-        typer.echo(f"  [{problem.code}] {problem.item}: {problem.message}")
+        say(f"  [{problem.code}] {problem.item}: {problem.message}")
 
 
 def encode(
     audio: Path = typer.Argument(..., metavar="AUDIO", help="A file with one voice, or agent and caller."),
-    out: Path = typer.Option(..., "-o", "--out", metavar="CODES.npy|.npz", help="The file to write."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="CODES.npy|.npz", help="The file to write."
+    ),
     codec: str | None = typer.Option(
         None, help="Hub id, local folder, Moshi-format .safetensors, or untrained:SEED."
     ),
@@ -106,18 +111,21 @@ def encode(
         samples = call.scan(ProblemLog(audio.name)).samples
         found = mimi.encode_pair(call.streams(samples=samples))
     codes = np.ascontiguousarray(found.T)
-    with replacing(out) as file:
-        if out.suffix == ".npy":
-            np.save(file, codes)
-        else:
-            np.savez(file, codes=codes, samples=samples, codec=json.dumps(mimi.identity.as_dict()))
-    typer.echo(f"{out}: {codes.dtype} {list(codes.shape)}, {samples:,} samples at 24 kHz, {mimi.identity.id}")
+    # Not straight into the file: NumPy says nothing of why a write failed.
+    data = BytesIO()
+    if out.suffix == ".npy":
+        np.save(data, codes)
+    else:
+        np.savez(data, codes=codes, samples=samples, codec=json.dumps(mimi.identity.as_dict()))
+    with replacing(out, size_bytes=len(data.getbuffer())) as file:
+        file.write(data.getbuffer())
+    say(f"{out}: {codes.dtype} {list(codes.shape)}, {samples:,} samples at 24 kHz, {mimi.identity.id}")
 
 
 def capture(
     recording: Path = typer.Argument(..., metavar="RECORDING", help="A recording.jsonl."),
     out: Path = typer.Option(
-        ..., "-o", "--out", metavar="DIR", help="Folder for the recording and its states."
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recording and its states."
     ),
     model: str | None = typer.Option(None, help="Checkpoint folder, hub id, or small:SEED."),
     chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens per prefill chunk."),
@@ -137,7 +145,7 @@ def capture(
         result = capture_recording(
             recording, out, inkling, chunk_tokens=config.chunk_tokens, progress=advance
         )
-    typer.echo(
+    say(
         f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width "
         f"{result.width}, by {inkling.identity.id}" + (" (untrained)" if inkling.identity.untrained else "")
     )
@@ -159,7 +167,7 @@ def versions(
     with open_store(store) as opened:
         chosen = opened.call(call).wrong_memory() if wrong else opened.call(call)
         view = memory_view(chosen.with_prefix() if prefix else chosen, limit=limit or PLAN_LIMIT)
-    typer.echo(json.dumps(view.as_json()) if json_output else view.text())
+    say(json.dumps(view.as_json()) if json_output else view.text())
 
 
 def _recipe(setting: list[str] | None, given: dict[str, Any]) -> Any:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from inkplex_data.cli.interrupts import going_on
 from inkplex_data.cli.key_value import key_values
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
@@ -38,7 +42,7 @@ def register(app: typer.Typer) -> None:
 
 def train(
     store: str = _STORE,
-    run: Path = typer.Option(..., "-o", "--out", metavar="RUN", help="Folder of the run."),
+    run: Path = typer.Option(..., "-o", "--out", parser=output, metavar="RUN", help="Folder of the run."),
     pipeline: str = typer.Option(
         "train_stage1",
         "-p",
@@ -49,7 +53,7 @@ def train(
         None,
         "--model",
         metavar="WEIGHTS",
-        help="Folder or file of released weights, a hub id, or seeded:SEED.",
+        help="Hub id, folder or file of released weights, or seeded:SEED; the recipe's by default.",
     ),
     setting: list[str] | None = typer.Option(
         None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set data.passes=2."
@@ -96,7 +100,7 @@ def train(
         overrides["model.weights"] = model
     recipe = load_train_recipe(pipeline, overrides)
     if plan:
-        typer.echo(_plan(recipe, store, gpu_gib))
+        say(_plan(recipe, store, gpu_gib))
         return
     options = RunOptions(
         device=device,
@@ -107,7 +111,8 @@ def train(
         tensorboard=tensorboard,
         begin_from=begin_from,
     )
-    summary = run_training(recipe, store, run, options, JsonEvents() if json_events else ProgressLine())
+    with going_on("Run the same command with --resume; it goes on from the newest checkpoint."):
+        summary = run_training(recipe, store, run, options, JsonEvents() if json_events else ProgressLine())
     if summary.rank != 0:
         return
     selected = None if summary.selected is None else summary.selected.update
@@ -120,7 +125,7 @@ def train(
             "selected": selected,
             "checkpoint": str(summary.checkpoint),
         }
-        typer.echo(json.dumps(event))
+        say(json.dumps(event))
         return
     why = (
         f"selected at update {selected}"
@@ -129,7 +134,7 @@ def train(
         if recipe.checks is None
         else "the newest; none is selected, because no check kept the agent's voice"
     )
-    typer.echo(f"{run}: {summary.update} of {summary.updates} updates\n  {summary.checkpoint} ({why})")
+    say(f"{run}: {summary.update} of {summary.updates} updates\n  {summary.checkpoint} ({why})")
 
 
 def _plan(recipe: TrainRecipe, store: str, gpu_gib: float | None) -> str:
@@ -155,7 +160,12 @@ def evaluate(
     store: str = _STORE,
     split: str = typer.Option("validation", help="Split to evaluate."),
     out: Path | None = typer.Option(
-        None, "-o", "--out", metavar="FOLDER", help="Folder for the tables; in the run by default."
+        None,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="FOLDER",
+        help="Folder for the tables; in the run by default.",
     ),
     call: list[str] | None = typer.Option(None, help="Evaluate only this call; may be repeated."),
     panel: bool = typer.Option(False, "--panel", help="Evaluate only the calls of the run's frozen panel."),
@@ -180,6 +190,7 @@ def evaluate(
 
     Tables are written as Parquet files. --generate adds empty responses, words, repeats and delays.
     """
+    from inkplex_data.atomic import only_writer
     from inkplex_data.pipeline.progress import SilentReporter, reporter_for
     from inkplex_data.store.reader import open_store
     from inkplex_data.trainer.evaluate import evaluate as evaluation
@@ -191,13 +202,16 @@ def evaluate(
     from inkplex_data.trainer.run.panel import read_panel
     from inkplex_data.trainer.run.run_files import PANEL_FILE
 
-    with open_store(store) as opened:
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_store(store))
         trained = _open(run, opened, split=split, device=device, weights=model)
         memories = _memories(memory, MEMORIES, trained)
         calls = call or None
         if panel:
             chosen = read_panel(trained.run / PANEL_FILE)
             calls, split = list(chosen.calls), chosen.split
+        folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
+        stack.enter_context(only_writer(folder))
         reporter = SilentReporter() if json_output else reporter_for()
         counts = [len(scorable(opened, split, name, calls)) for name in memories]
         reporter.stage("score", sum(counts))
@@ -232,26 +246,27 @@ def evaluate(
             "seed": seed,
             "untrained_codec": trained.store.codec_untrained,
         }
-    folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
-    body = evaluation.write_evaluation(folder, found, about=about, generations=said)
+        body = evaluation.write_evaluation(folder, found, about=about, generations=said)
     if json_output:
-        typer.echo(json.dumps(body))
+        say(json.dumps(body))
     else:
-        typer.echo(f"{trained.path} on {opened.root}, split {split}")
-        typer.echo(found.text())
+        say(f"{trained.path} on {opened.root}, split {split}")
+        say(found.text())
         for name, count in zip(memories, counts, strict=True):
             if not count:
-                typer.echo(f"no call here has {name} memory, so that is not scored")
+                say(f"no call here has {name} memory, so that is not scored")
         if said is not None:
-            typer.echo(generations_text(said))
-        typer.echo(f"tables: {folder}")
+            say(generations_text(said))
+        say(f"tables: {folder}")
     _complain_of(refused or {})
 
 
 def generate(
     run: Path = _RUN,
     store: str = _STORE,
-    out: Path = typer.Option(..., "-o", "--out", metavar="FOLDER", help="Folder for the files."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="FOLDER", help="Folder for the files."
+    ),
     call: list[str] | None = typer.Option(None, help="Id of a call; may be repeated."),
     split: str = typer.Option("validation", help="Split to generate from if no call is named."),
     limit: int | None = typer.Option(None, min=1, help="Largest number of calls of the split."),
@@ -282,6 +297,7 @@ def generate(
     Writes CALL/trained.wav (agent left, caller right, no prefix) and CALL/trained.json with the text and each
     word's time, and the same for the baseline without memory, which hears the same and draws with the same seed.
     """
+    from inkplex_data.atomic import only_writer
     from inkplex_data.store.reader import open_store
     from inkplex_data.trainer.evaluate.generate import (
         Generation,
@@ -308,16 +324,17 @@ def generate(
         memories = _memories(memory, ("none", "own"), trained)
         generator = Generator(trained, opened, store_codec(opened, codec), options)
         if generator.codec.identity.untrained:
-            typer.echo("the codec is untrained: the WAV files are noise; only the text can be read", err=True)
+            say("the codec is untrained: the WAV files are noise; only the text can be read", err=True)
         names = call or scorable(opened, split, "none" if memories == ["none"] else "own")[:limit]
 
         def keep(made: Generation) -> None:
             for path in generator.write(made, out, audio=audio):
-                typer.echo(path)
+                say(path)
 
-        said, refused = measure_generations(generator, names, memories, keep=keep)
+        with only_writer(out):
+            said, refused = measure_generations(generator, names, memories, keep=keep)
     if said.height:
-        typer.echo(generations_text(said), err=True)
+        say(generations_text(said), err=True)
     _complain_of(refused)
 
 
@@ -331,7 +348,7 @@ def _open(run: Path, store: Store, *, split: str, device: str, weights: str | No
 def _complain_of(refused: dict[str, str]) -> None:
     """Name the calls that could not be generated, and exit with 3 if there are any."""
     for call_id, reason in refused.items():
-        typer.echo(f"not generated: {call_id}: {reason}", err=True)
+        say(f"not generated: {call_id}: {reason}", err=True)
     if refused:
         raise typer.Exit(EXIT_PARTLY)
 

@@ -68,9 +68,13 @@ class RoomAugment(_Ranges):
 
 
 class SilenceAugment(Section):
-    """Stretches of digital silence in the caller's stream, laid where the caller says nothing."""
+    """Stretches of digital silence in the caller's stream."""
 
     probability: Probability = Field(0.5, description="share of the calls")
+    where: Literal["pauses", "anywhere"] = Field(
+        "pauses",
+        description="pauses: only where the caller says nothing; anywhere: sound and silence take turns, and the agent answers what nobody hears",
+    )
     max_s: Annotated[float, Field(gt=0, le=600)] = Field(30.0, description="longest stretch")
 
 
@@ -97,7 +101,7 @@ class AugmentConfig(Section):
     noise: NoiseAugment | None = Field(NoiseAugment(), description="noise in the caller's stream; null: none")
     room: RoomAugment | None = Field(RoomAugment(), description="echo and reverberation; null: none")
     silence: SilenceAugment | None = Field(
-        SilenceAugment(), description="silence in the caller's pauses; null: none"
+        SilenceAugment(), description="silence in the caller's stream; null: none"
     )
     barge_in: BargeInAugment | None = Field(None, description="constructed barge-ins; null: none")
     text_delay_s: Annotated[float, Field(ge=0, le=5)] = Field(
@@ -106,5 +110,12 @@ class AugmentConfig(Section):
     )
     text_mask: Probability = Field(
         0.0,
-        description="share of the agent's words that are withheld: their frames get no input and no loss (Moshi: 0.3)",
+        description="share of the agent's words, or of their pieces, that are withheld from the model (Moshi: 0.3)",
+    )
+    text_mask_unit: Literal["word", "piece"] = Field(
+        "word", description="what is withheld: whole words, or single pieces (Moshi)"
+    )
+    text_mask_loss: Literal["drop", "keep"] = Field(
+        "drop",
+        description="what is withheld carries no loss, or stays a target that the model does not get as input (Moshi: keep)",
     )

@@ -12,23 +12,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from inkplex_data.config.augment import AugmentConfig
 from inkplex_data.config.check_speech import CheckSpeechConfig
 from inkplex_data.config.section import Section as Section  # noqa: PLC0414 - other recipes build on it
+from inkplex_data.config.yamltext import MOST_DEPTH, read_yaml
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import WINDOW
 from inkplex_data.resources import resource_folder
 
-MAX_RECIPE_BYTES = 1 << 20
 SHARD_BYTES = 512 * 2**20
 
 
 class AudioConfig(Section):
     """Where the two sides of a call come from."""
 
+    streams: Literal["two", "single"] = Field(
+        "two",
+        description="two: the agent's and the caller's; single: everybody in the agent's stream and in one text stream, and no caller",
+    )
     agent: Literal["left", "right", "auto"] = Field(
         "left",
         description="the agent's channel if the corpus names none; auto: a guess from greeting, order of speech and transcript",
@@ -66,7 +69,7 @@ class AudioConfig(Section):
     )
     bandwidth: str = Field(
         "resample",
-        description="what happens to a band-limited side: resample leaves it as it is; anything else names an installed extension model",
+        description="what widens the band of telephone speech: resample leaves it as it is; else an installed model's name, or a function from samples to samples, as MODULE:FUNCTION or FILE.py:FUNCTION",
     )
 
 
@@ -77,15 +80,23 @@ class WordsConfig(Section):
         "given",
         description="given: the transcript beside the audio; whisper: the same, or made by Whisper if there is none; none: no text stream",
     )
-    whisper: str = Field(
+    whisper: str | tuple[str, ...] = Field(
         "packaged:tiny.en",
-        description="Whisper model for `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id",
+        description="Whisper model for `source: whisper`: packaged:tiny.en, a size such as medium, a file, folder or hub id; of a list, the first that can be had",
     )
     aligner: str = Field(
         "pocketsphinx",
         description="what aligns those words to the audio: pocketsphinx, a folder or hub id of a CTC model, or none",
     )
     language: str = Field("en", description="language of those words")
+
+    @field_validator("whisper")
+    @classmethod
+    def _names_a_model(cls, whisper: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        if not whisper or not all(whisper):
+            raise ValueError("name at least one model")
+        return whisper if isinstance(whisper, str) or len(whisper) > 1 else whisper[0]
+
     agent: str | None = Field(
         None,
         description="label or channel number of the agent in transcripts; null: what the format says (a role, or else the agent's channel)",
@@ -226,6 +237,23 @@ class Recipe(Section):
         return self
 
     @model_validator(mode="after")
+    def _a_single_stream_has_no_sides(self) -> Recipe:
+        if self.audio.streams != "single":
+            return self
+        sided = {
+            "audio.mono: refuse": self.audio.mono != "refuse",
+            "audio.swap_roles: false": self.audio.swap_roles,
+            "prefix: null": self.prefix is not None,
+            **{
+                f"augment.{name}: null": self.augment is not None and getattr(self.augment, name) is not None
+                for name in ("gain", "noise", "room", "silence", "barge_in")
+            },
+        }
+        if wrong := [setting for setting, is_set in sided.items() if is_set]:
+            raise ValueError(f"audio.streams: single has no agent and caller; it needs {', '.join(wrong)}")
+        return self
+
+    @model_validator(mode="after")
     def _speech_can_be_checked(self) -> Recipe:
         if self.check_speech is not None and self.words.source == "none":
             raise ValueError("check_speech compares audio with text, but words.source: none gives no text")
@@ -299,37 +327,30 @@ def _short(value: object, limit: int = 80) -> str:
 
 
 def find_recipe(name_or_path: str, names: list[str], *, what: str) -> Path:
-    """The file of a recipe: a path, or one of `names`, which come with the package. Raises ConfigError."""
+    """The file of a recipe: one of `names`, which come with the package, else a path. Raises ConfigError.
+
+    Whatever else has the name of a recipe, such as a folder beside, does not stand in its way: a path to a file of that
+    name has a slash in it.
+    """
+    if name_or_path in names:
+        return resource_folder("pipelines") / f"{name_or_path}.yaml"
     path = Path(name_or_path)
-    is_file = path.suffix in {".yaml", ".yml"} or path.exists()
-    if not is_file and name_or_path in names:
-        path = resource_folder("pipelines") / f"{name_or_path}.yaml"
     if not path.is_file():
+        is_path = path.suffix in {".yaml", ".yml"} or path.name != name_or_path
         raise ConfigError(
-            f"there is no {what}{' file' * is_file} {name_or_path!r}",
+            f"{name_or_path!r} is a folder, not a {what}"
+            if path.is_dir()
+            else f"there is no {what}{' file' * is_path} {name_or_path!r}",
             next_step=f"Give a YAML file, or one of {', '.join(names)}.",
         )
     return path
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping of a small YAML file. Raises ConfigError for anything else."""
-    if path.stat().st_size > MAX_RECIPE_BYTES:
-        raise ConfigError(f"a recipe is at most {MAX_RECIPE_BYTES} bytes", where=str(path))
-    try:
-        body = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read as YAML: {error}", where=str(path)) from error
-    if body is None:
-        return {}
-    if not isinstance(body, dict):
-        raise ConfigError(f"a recipe is a mapping of keys, not a {type(body).__name__}", where=str(path))
-    return body
-
-
 def set_dotted(body: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set `{"a": {"b": value}}` for the key `a.b`."""
+    """Set `{"a": {"b": value}}` for the key `a.b`. Raises ConfigError for a key deeper than a recipe can be."""
     *parents, last = dotted.split(".")
+    if len(parents) >= MOST_DEPTH:
+        raise ConfigError(f"there is no key of {len(parents) + 1} parts ({_short(dotted)})")
     for parent in parents:
         child = body.get(parent)
         if not isinstance(child, dict):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, CorpusKind
+from inkplex_data.corpus.names import check_names
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
@@ -80,10 +81,11 @@ class Listing:
 
 @dataclass
 class Assembly:
-    """Entries in corpus order, and refusals."""
+    """Entries in corpus order, refusals, and what is worth knowing of the entries."""
 
     entries: list[CallEntry] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
 
 
 def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
@@ -97,7 +99,10 @@ def assemble(drafts: Iterable[Draft], paths: Paths) -> Assembly:
                 # The first stays: with both refused, copying a line would cost a good call.
                 rule = f"is already the id of {first.where}"
                 raise FaultError(Fault(rule, short(draft.call_id), "/id", code="duplicate-id"))
-            result.entries.append(_entry(draft, paths))
+            entry = _entry(draft, paths)
+            check_names(entry, LINE_INVALID)
+            result.entries.append(entry)
+            result.notes += _not_taken(draft, entry, paths)
         except FaultError as error:
             result.refusals.append(_refusal(draft, *error.faults))
     _agree_on_splits(result, first_by_id)
@@ -161,6 +166,17 @@ def _named(paths: Paths, named: Named, audio: Path, suffixes: tuple[str, ...], p
         return paths.beside(audio, suffixes)
     except FaultError as error:
         raise _pointed(error, pointer) from error
+
+
+def _not_taken(draft: Draft, entry: CallEntry, paths: Paths) -> list[Problem]:
+    """A note on files such as `CALL.wav.json`, where the call has no words: those are `CALL.json`."""
+    if entry.words is not None or not isinstance(draft.words, Beside):
+        return []
+    audio = entry.audio_paths[0]
+    found = paths.named(audio.parent, audio.name, word_suffixes())
+    if not found:
+        return []
+    return [Problem.of("words-other-name", entry.call_id, ", ".join(found), item=entry.where)]
 
 
 def _pointed(error: FaultError, pointer: str) -> FaultError:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from inkplex_data.corpus.agent_words import refuse_without_agent
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
@@ -37,7 +38,9 @@ def has_word_times(path: Path) -> bool:
     return not isinstance(found, CallRefused)
 
 
-def speaker_rule(entry: CallEntry, *, agent: str | None = None, main: str = SPEAKER_MAIN) -> SpeakerRule:
+def speaker_rule(
+    entry: CallEntry, *, agent: str | None = None, main: str | None = SPEAKER_MAIN
+) -> SpeakerRule:
     """How the agent is found in the call's transcript. `agent` and `main` are those of `SpeakerRule`.
 
     A channel's label goes with the channel. Labels are those of the call as it was before its sides were exchanged.
@@ -56,9 +59,31 @@ class CallText:
     rule: SpeakerRule
 
     @classmethod
-    def of(cls, entry: CallEntry, *, agent: str | None = None, main: str = SPEAKER_MAIN) -> CallText:
-        """`agent` is the agent's label in transcripts that do not say so; `main` the one that its words get."""
+    def of(cls, entry: CallEntry, *, agent: str | None = None, main: str | None = SPEAKER_MAIN) -> CallText:
+        """`agent` and `main` are those of `SpeakerRule`."""
         return cls(entry, speaker_rule(entry, agent=agent, main=main))
+
+    @classmethod
+    def of_words(cls, path: Path) -> CallText:
+        """A transcript without a call around it."""
+        entry = CallEntry(
+            call_id=path.stem,
+            audio=path,
+            channels=None,
+            words=path,
+            sidecar=None,
+            recording=None,
+            recording_starts_at_us=0,
+            family="",
+            split=None,
+            role=None,
+            voice=None,
+            text_conditions=None,
+            duration_s=None,
+            source=path.name,
+            where="",
+        )
+        return cls.of(entry)
 
     def moved_to(self, entry: CallEntry) -> CallText:
         """The text of the same call under another entry; what is parsed stays where its file does."""
@@ -141,6 +166,20 @@ class CallText:
         if found is None:
             return []
         return timed_words(map_speakers(found, self.rule), duration_us=duration_us, log=log)
+
+    def agent_words(self, *, duration_us: int, log: ProblemLog) -> list[TimedWord]:
+        """`words`, of which the agent says at least one. Raises CallRefused (text-all-pad) where it says none."""
+        words = self.words(duration_us=duration_us, log=log)
+        found = self.best_transcript
+        refuse_without_agent(
+            words,
+            map_speakers(found, self.rule).words if found is not None else (),
+            log,
+            duration_us=duration_us,
+            main_speaker=self.rule.main,
+            where=self.entry.words.name if self.entry.words else self.entry.source,
+        )
+        return words
 
     @property
     def conditions(self) -> dict[str, Any] | None:

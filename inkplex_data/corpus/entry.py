@@ -79,3 +79,8 @@ class Corpus:
     @property
     def refused(self) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def notes(self) -> tuple[Problem, ...]:
+        """What was noted of the corpus as a whole, under no call's id."""
+        return tuple(problem for problem in self.problems if not problem.call_id)

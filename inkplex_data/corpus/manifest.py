@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.assemble import LINE_INVALID, LOOK_BESIDE, Draft, Listing, Refusal, path_ids
@@ -18,10 +19,7 @@ from inkplex_data.errors import CorpusError
 from inkplex_data.faults import Fault, FaultError, faults_of, short
 from inkplex_data.problems import Problem
 
-MANIFEST_ONLY = frozenset(
-    {"id", "words", "sidecar", "recording", "recording_starts_at", "family", "channels"}
-)
-"""Fields that a Moshi inventory does not have; any of them in any line makes the file a manifest."""
+Entry = TypeVar("Entry", bound=ManifestEntry)
 
 
 def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Listing:
@@ -39,9 +37,8 @@ def read_lines(path: Path, *, root: Path, kind: CorpusKind | None = None) -> Lis
     if not objects or _is_one_array(refusals):
         raise _not_jsonl(path, refusals)
     if kind is None:
-        is_manifest = any(
-            MANIFEST_ONLY & data.keys() or isinstance(data.get("path"), dict) for _, data in objects
-        )
+        # A Moshi inventory has no ids, and one file a call.
+        is_manifest = any("id" in data or isinstance(data.get("path"), dict) for _, data in objects)
         kind = "manifest" if is_manifest else "moshi"
     lines = Listing(kind, refusals=refusals)
     if kind == "manifest":
@@ -90,8 +87,8 @@ def _refusal(path: Path, line: Line, call_id: str, *faults: Fault) -> Refusal:
 
 
 def _checked(
-    path: Path, line: Line, data: dict[str, Any], model: type[BaseModel], lines: Listing
-) -> BaseModel | None:
+    path: Path, line: Line, data: dict[str, Any], model: type[Entry], lines: Listing
+) -> Entry | None:
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -104,31 +101,8 @@ def _checked(
 def _manifest(path: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Listing) -> None:
     for line, data in objects:
         entry = _checked(path, line, data, ManifestEntry, lines)
-        if not isinstance(entry, ManifestEntry):
-            continue
-        given = entry.model_fields_set
-        audio = entry.path
-        lines.drafts.append(
-            Draft(
-                call_id=entry.id,
-                audio=(audio.agent, audio.caller) if isinstance(audio, TwoFiles) else audio,
-                where=f"{path.name}:{line.number}",
-                line=line.number,
-                words=entry.words if "words" in given else LOOK_BESIDE,
-                sidecar=entry.sidecar if "sidecar" in given else LOOK_BESIDE,
-                recording=entry.recording if "recording" in given else LOOK_BESIDE,
-                recording_starts_at_us=(
-                    None if entry.recording_starts_at is None else seconds_to_us(entry.recording_starts_at)
-                ),
-                family=entry.family,
-                split=entry.split,
-                role=entry.role,
-                voice=entry.voice,
-                channels=ChannelSpec(entry.channels.agent, entry.channels.caller) if entry.channels else None,
-                text_conditions=entry.text_conditions,
-                duration_s=entry.duration,
-            )
-        )
+        if entry is not None:
+            lines.drafts.append(_draft(path, line, entry, entry.id, entry.duration))
 
 
 def _inventory(path: Path, root: Path, objects: list[tuple[Line, dict[str, Any]]], lines: Listing) -> None:
@@ -136,29 +110,50 @@ def _inventory(path: Path, root: Path, objects: list[tuple[Line, dict[str, Any]]
     ignored: set[str] = set()
     for line, data in objects:
         entry = _checked(path, line, data, MoshiEntry, lines)
-        if isinstance(entry, MoshiEntry):
+        if entry is not None:
             good.append((line, entry))
             ignored.update(entry.model_extra or ())
     ids = path_ids([_relative(entry.path, root) for _, entry in good])
     for (line, entry), call_id in zip(good, ids, strict=True):
-        where = f"{path.name}:{line.number}"
         duration_s = _duration(entry.duration)
         if duration_s is None:
+            where = f"{path.name}:{line.number}"
             lines.notes.append(
                 Problem.of("duration-invalid", call_id, f"got {short(entry.duration)}", item=where)
             )
-        lines.drafts.append(
-            Draft(
-                call_id=call_id,
-                audio=entry.path,
-                where=where,
-                line=line.number,
-                text_conditions=entry.text_conditions,
-                duration_s=duration_s,
-            )
-        )
+        lines.drafts.append(_draft(path, line, entry, call_id, duration_s))
     if ignored:
-        lines.notes.append(Problem.of("fields-ignored", "", ", ".join(sorted(ignored)), item=path.name))
+        named = ", ".join(_ignored(name) for name in sorted(ignored))
+        lines.notes.append(Problem.of("fields-ignored", "", named, item=path.name))
+
+
+def _ignored(name: str) -> str:
+    """A field that was not used, with the one that may have been meant."""
+    near = difflib.get_close_matches(name, ManifestEntry.model_fields, n=1)
+    return f"{name} (did you mean {near[0]!r}?)" if near else name
+
+
+def _draft(path: Path, line: Line, entry: ManifestEntry, call_id: str, duration_s: float | None) -> Draft:
+    given, audio = entry.model_fields_set, entry.path
+    return Draft(
+        call_id=call_id,
+        audio=(audio.agent, audio.caller) if isinstance(audio, TwoFiles) else audio,
+        where=f"{path.name}:{line.number}",
+        line=line.number,
+        words=entry.words if "words" in given else LOOK_BESIDE,
+        sidecar=entry.sidecar if "sidecar" in given else LOOK_BESIDE,
+        recording=entry.recording if "recording" in given else LOOK_BESIDE,
+        recording_starts_at_us=(
+            None if entry.recording_starts_at is None else seconds_to_us(entry.recording_starts_at)
+        ),
+        family=entry.family,
+        split=entry.split,
+        role=entry.role,
+        voice=entry.voice,
+        channels=ChannelSpec(entry.channels.agent, entry.channels.caller) if entry.channels else None,
+        text_conditions=entry.text_conditions,
+        duration_s=duration_s,
+    )
 
 
 def _relative(spelled: str, root: Path) -> str:

@@ -78,17 +78,18 @@ class ManifestEntry(Model):
         return self
 
 
-class MoshiEntry(Model):
+class MoshiEntry(ManifestEntry):
     """One line of a Moshi fine-tuning inventory (seeds/000, "Minimal dataset and private stream contract").
 
-    Other fields are allowed, as they are by the trainers that read the same file.
+    It has no id. The fields of a manifest mean here what they mean there; others are allowed, as they are by the
+    trainers that read the same file.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
+    id: None = None  # type: ignore[assignment]
     path: Name
-    duration: JsonValue = None
-    text_conditions: JsonObject | None = None
+    duration: JsonValue = None  # type: ignore[assignment]
 
 
 Time = Annotated[float, Strict(), Field(ge=0, le=SECONDS_LIMIT, allow_inf_nan=False)]

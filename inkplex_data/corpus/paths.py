@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from inkplex_data.faults import Fault, FaultError, short
@@ -27,6 +27,9 @@ class Paths:
     folder: Path
     root: Path
     allow_outside: bool = False
+    _names: dict[str, dict[str, list[str]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def file(self, spelled: str) -> Path:
         """The existing regular file that `spelled` names, not yet followed through symbolic links.
@@ -62,15 +65,33 @@ class Paths:
             raise _fault("path-outside-corpus", f"lies outside {self.root}{led}", spelled)
 
     def beside(self, audio: Path, suffixes: tuple[str, ...]) -> Path | None:
-        """The first of `STEM` + suffix beside `audio` that exists and lies inside the root."""
-        # Strings, not Path objects: a corpus of 100,000 calls looks for half a million files here.
-        start = os.path.splitext(audio)[0]  # noqa: PTH122
-        for suffix in suffixes:
-            spelled = start + suffix
-            if os.path.isfile(spelled) and spelled != str(audio):  # noqa: PTH113
-                self.check_inside(Path(spelled), spelled)
-                return Path(spelled)
+        """The first of `STEM` + suffix beside `audio` that exists and lies inside the root, in small letters or capitals."""
+        for name in self.named(audio.parent, audio.stem, suffixes):
+            if name != audio.name:
+                path = audio.parent / name
+                self.check_inside(path, str(path))
+                return path
         return None
+
+    def named(self, folder: Path, start: str, suffixes: tuple[str, ...]) -> list[str]:
+        """The files of `folder` whose name is `start` and one of `suffixes` in any case, in the order of these.
+
+        A folder is listed once: a corpus of 100,000 calls looks for a million names here.
+        """
+        names = self._listed(str(folder))
+        found = [name for suffix in suffixes for name in names.get((start + suffix).lower(), ())]
+        return [name for name in found if name.startswith(start) and is_regular(folder / name)]
+
+    def _listed(self, folder: str) -> dict[str, list[str]]:
+        """Names in a folder by their spelling in small letters, which comes first where it is there."""
+        if folder not in self._names:
+            names = self._names.setdefault(folder, {})
+            try:
+                for name in sorted(os.listdir(folder), reverse=True):  # noqa: PTH208 - a Path each costs too much
+                    names.setdefault(name.lower(), []).append(name)
+            except OSError:  # what is beside a file that is not there
+                pass
+        return self._names[folder]
 
 
 def is_regular(path: Path) -> bool:

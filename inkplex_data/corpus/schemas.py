@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
+from inkplex_data.atomic import together
 from inkplex_data.corpus.models import AlignmentFile, ManifestEntry, SplitsFile, StoreDescription
 from inkplex_data.corpus.recordings.recording_models import RecordingHeader, RequestLine
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
@@ -46,12 +47,11 @@ def schema_text(schema: dict[str, Any]) -> str:
 def export_schemas(folder: Path) -> list[Path]:
     """Write `NAME.schema.json` for each schema into `folder`; the files written, in order."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, schema in schemas().items():
-        path = folder / f"{name}.schema.json"
-        path.write_text(schema_text(schema), encoding="utf-8")
-        written.append(path)
-    return written
+    texts = {folder / f"{name}.schema.json": schema_text(schema) for name, schema in schemas().items()}
+    with together() as new:
+        for path, text in texts.items():
+            new(path).write(text.encode())
+    return list(texts)
 
 
 class _Plain(GenerateJsonSchema):

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX, SIDECAR_SUFFIX, assemble
+from inkplex_data.corpus.call_text import CallText
+from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.fields import Model, read_model
-from inkplex_data.corpus.folder import MANIFEST_NAME
-from inkplex_data.corpus.jsontext import numbered_lines, parse_json, read_bounded
+from inkplex_data.corpus.folder import MANIFEST_NAME, read_folder
+from inkplex_data.corpus.jsontext import numbered_lines, parse_json
 from inkplex_data.corpus.manifest import read_lines
 from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescription
+from inkplex_data.corpus.names import UNNAMABLE
 from inkplex_data.corpus.paths import Paths
+from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.recordings.recording import check_repeated
 from inkplex_data.corpus.recordings.recording_lines import parse_header, parse_request
 from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
-from inkplex_data.corpus.transcripts import Content, detect, read_transcript
-from inkplex_data.corpus.word_repair import repair_words
+from inkplex_data.corpus.transcripts import NOT_JSON, Content, detect
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.faults import Fault, FaultError
-from inkplex_data.problems import ProblemLog
+from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.reading import read_bounded
 
 Kind = Literal[
     "manifest", "moshi", "alignment", "transcript", "sidecar", "recording", "splits", "store", "folder"
@@ -59,6 +64,8 @@ def detect_kind(path: Path) -> Kind:
 def validate_path(path: Path, kind: str | None = None) -> list[Fault]:
     """Every fault of a file, or of all files of a folder. An empty list says that there is none.
 
+    What a build would only note is among them, under a code whose severity is `info`.
+
     Raises CorpusError where there is nothing to read or its kind cannot be told, UsageError for a
     `kind` that does not exist.
     """
@@ -89,9 +96,15 @@ def _kind_of_content(path: Path) -> Kind | None:
     except CorpusError:
         return None
     kind = _kind_of_object(content.json)
-    if kind is None and detect(content) is not None:
+    if kind is None and (detect(content) is not None or _is_broken(content)):
         return "transcript"
     return "manifest" if kind is None and path.suffix.lower() == ".jsonl" else kind
+
+
+def _is_broken(content: Content) -> bool:
+    """Whether this is named JSON and is none, or none that may be read: beside audio a build takes it for words."""
+    named = content.path.suffix.lower() == ".json" and content.json is NOT_JSON
+    return named or content.refused is not None
 
 
 def _kind_of_object(data: object) -> Kind | None:
@@ -139,7 +152,7 @@ def _document(
 
 
 def _jsonl(path: Path) -> Iterator[Fault]:
-    """Every line by itself, then what a build would refuse: missing files, equal ids, disagreeing splits."""
+    """Every line by itself, then what a build would refuse: missing files, equal ids, disagreeing splits, bad texts."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 - links are followed when they are checked
     paths = Paths(path.parent, path.parent.resolve())
     try:
@@ -147,11 +160,23 @@ def _jsonl(path: Path) -> Iterator[Fault]:
     except CorpusError as error:
         yield Fault(error.what, where=str(path))
         return
-    refusals = [*lines.refusals, *assemble(lines.drafts, paths).refusals]
-    faults = [fault for refusal in refusals for fault in refusal.faults]
+    yield from _notes(path, lines.notes)
+    calls = assemble(lines.drafts, paths)
+    faults = [fault for refusal in (*lines.refusals, *calls.refusals) for fault in refusal.faults]
     yield from (
         fault.at(str(path), fault.line) for fault in sorted(faults, key=lambda fault: fault.line or 0)
     )
+    for text in _texts(calls.entries).values():
+        yield from _text(text)
+
+
+def _texts(entries: Iterable[CallEntry]) -> dict[Path, CallText]:
+    """The calls that have a transcript, by its path; of calls that share one the first."""
+    found: dict[Path, CallText] = {}
+    for entry in entries:
+        if entry.words is not None and entry.words not in found:
+            found[entry.words] = CallText.of(entry)
+    return found
 
 
 def _recording(path: Path) -> Iterator[Fault]:
@@ -176,39 +201,87 @@ def _recording(path: Path) -> Iterator[Fault]:
 
 
 def _transcript(path: Path) -> Iterator[Fault]:
-    """Every repair that a build would make, were the audio long enough for all words."""
-    try:
-        transcript = read_transcript(path)
-    except CallRefused as error:
-        yield Fault(error.what, where=str(path), code=error.code)
+    return _text(CallText.of_words(path))
+
+
+def _text(text: CallText) -> Iterator[Fault]:
+    """What a build would repair or refuse in a call's transcript, were the audio long enough for all words.
+
+    In the layout of Moshi fine-tuning the schema has more to say, and a pointer to it.
+    """
+    path = text.entry.words
+    assert path is not None
+    if _quiet_kind(path) == "alignment" and (found := list(_document(path, AlignmentFile))):
+        yield from found
         return
     log = ProblemLog(path.name)
-    for code, message in transcript.notes:
-        log.add(code, message)
-    repair_words(transcript.words, duration_us=2**62, log=log)
+    refused: CallRefused | None = None
+    try:
+        text.agent_words(duration_us=2**62, log=log)
+    except CallRefused as error:
+        refused = error
     for problem in log:
         if problem.severity != "info":
             yield Fault(problem.code, problem.message, problem.item, str(path), code=problem.code)
+    if refused is not None:
+        yield Fault(refused.what, where=str(path), code=refused.code, next_step=refused.next_step or "")
+
+
+def _notes(path: Path, notes: Iterable[Problem]) -> Iterator[Fault]:
+    """What a build would note of the corpus or a call of it, without refusing anything; the code says so."""
+    yield from (
+        Fault(f"{note.code}: {note.message}", where=str(path.parent / note.item), code=note.code)
+        for note in notes
+    )
 
 
 def _folder(path: Path) -> Iterator[Fault]:
+    """Every file by itself, each transcript as the call reads it that it lies beside."""
+    texts: dict[Path, CallText] = {}
+    with suppress(CorpusError):  # a folder of anything but calls may be checked as well
+        if (path / MANIFEST_NAME).is_file():
+            texts = _texts(read_corpus(path).entries)
+        else:
+            paths = Paths(path, path.resolve())
+            listing = read_folder(path, paths)
+            calls = assemble(listing.drafts, paths)
+            yield from _notes(path, listing.notes)
+            faults = [fault for refusal in calls.refusals for fault in refusal.faults]
+            yield from (fault.at(str(path)) for fault in faults if fault.code == UNNAMABLE)
+            texts = _texts(calls.entries)
+    checked: set[str] = set()
+    found: Iterator[Fault]
     for parent, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            if name.startswith(".") or not name.endswith((".json", ".jsonl")):
-                continue
             file = Path(parent) / name
-            try:
-                kind = detect_kind(file)
-            except CorpusError:
+            absolute = Path(os.path.abspath(file))  # noqa: PTH100 - as entries have it
+            if absolute in texts:
+                found = iter([fault.at(str(file), fault.line) for fault in _text(texts[absolute])])
+            elif name.startswith(".") or not name.endswith((".json", ".jsonl")):
                 continue
-            yield from _CHECKS[kind](file)
+            elif (kind := _quiet_kind(file)) is not None:
+                found = _CHECKS[kind](file)
+            else:
+                continue
+            # An inventory names transcripts that lie in the folder, too.
+            faults = [fault for fault in found if os.path.abspath(fault.where) not in checked]  # noqa: PTH100
+            checked |= {str(absolute), *(os.path.abspath(fault.where) for fault in faults)}  # noqa: PTH100
+            yield from faults
+
+
+def _quiet_kind(path: Path) -> Kind | None:
+    """As `detect_kind`; None where it cannot be told."""
+    try:
+        return detect_kind(path)
+    except (CorpusError, OSError):
+        return None
 
 
 _CHECKS: dict[str, Callable[[Path], Iterator[Fault]]] = {
     "manifest": _jsonl,
     "moshi": _jsonl,
-    "alignment": lambda path: _document(path, AlignmentFile),
+    "alignment": _transcript,
     "transcript": _transcript,
     "sidecar": lambda path: _document(path, Sidecar, availability_faults),
     "recording": _recording,

@@ -59,6 +59,10 @@ class TimedWord:
     confidence: float | None
     method: str
 
+    def is_by(self, speaker: str | None) -> bool:
+        """Whether `speaker` says it; None stands for everybody, whose words a single stream has."""
+        return speaker is None or self.speaker == speaker
+
 
 @dataclass(frozen=True)
 class _Word:
@@ -100,17 +104,6 @@ def repair_words(
     if moved:
         log.add("words-out-of-order", f"{moved} of {len(timed)} words stood elsewhere")
     return ordered
-
-
-def main_speaker_faults(words: Sequence[TimedWord], main_speaker: str = SPEAKER_MAIN) -> list[str]:
-    """Why these words would give an agent text stream of nothing but PAD; empty where they would not."""
-    if any(word.speaker == main_speaker for word in words):
-        return []
-    if not words:
-        return ["there are no words"]
-    labels = list(dict.fromkeys(word.speaker for word in words))
-    shown = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
-    return [f"no word has the main speaker's label {main_speaker}; labels seen: {shown}"]
 
 
 def _read(raw: RawWord, method: str, log: ProblemLog) -> _Word | None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from inkplex_data.atomic import write_json_lines
 from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.clock import samples_to_us
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.word_repair import TimedWord
-from inkplex_data.errors import CallRefused, UsageError
+from inkplex_data.errors import CallRefused
 from inkplex_data.export.native import NativeStereo
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems.told import MOST_LINES, told
+
+REFUSED_FILE: Final = "refused.jsonl"
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,17 @@ class ExportSummary:
         return 0 if not self.refused else 3 if self.calls else 1
 
     def text(self) -> str:
+        """The summary as a person reads it; see `told_refused`."""
         lines = [f"{self.folder}: {counted(len(self.calls), 'call')}", *(f"  {note}" for note in self.notes)]
-        return "\n".join([*lines, *(f"  refused {p.call_id}: [{p.code}] {p.message}" for p in self.refused)])
+        return "\n".join([*lines, *told_refused(self.refused, self.folder)])
+
+
+def told_refused(refused: Sequence[Problem], folder: Path) -> list[str]:
+    """Lines that list what was refused. A list that is cut goes into a file of `folder` as a whole."""
+    if len(refused) > MOST_LINES:
+        write_json_lines(folder / REFUSED_FILE, map(vars, refused))
+    lines = [(problem.code, f"refused {problem}") for problem in refused]
+    return [f"  {line}" for line in told(lines, everything=f"all are in {folder / REFUSED_FILE}")]
 
 
 def export_calls(corpus: Corpus, *, agent: str | None, refused: list[Problem]) -> Iterator[ExportCall]:
@@ -73,13 +86,3 @@ def _read(entry: CallEntry, agent: str | None, log: ProblemLog) -> ExportCall:
     text = CallText.of(entry, agent=agent)
     words = text.words(duration_us=duration_us, log=log)
     return ExportCall(entry, stereo, words, text.conditions, tuple(log.problems))
-
-
-def prepared_folder(folder: Path) -> Path:
-    """The folder to export into, made if it is not there. Raises UsageError for one that holds something."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(
-            "the folder is not empty", where=str(folder), next_step="Choose another folder for -o."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

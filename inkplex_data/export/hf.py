@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from inkplex_data.atomic import new_folder
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.corpus.entry import Corpus
-from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
+from inkplex_data.errors import UsageError
+from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls
 from inkplex_data.export.file_names import FileNames
 from inkplex_data.grid import CODEBOOKS, SPLITS
 from inkplex_data.libraries import require
+from inkplex_data.printable import is_unicode
 from inkplex_data.store.reader import Store
 
 Form = Literal["disk", "parquet"]
@@ -45,9 +48,9 @@ def export_hf_corpus(
 ) -> ExportSummary:
     """Write the sound calls of a corpus: `audio` is a WAV file of two channels, agent left, at its own rate.
 
-    Raises UsageError for a folder that holds something, MissingLibraryError without `datasets`.
+    Raises UsageError and OutputError as `new_folder` does, MissingLibraryError without `datasets`.
     """
-    summary = ExportSummary(prepared_folder(folder))
+    summary = ExportSummary(folder)
     names = FileNames()
     calls = {entry.call_id: entry.split or "train" for entry in corpus.entries}
 
@@ -59,16 +62,18 @@ def export_hf_corpus(
             yield _corpus_row(call, names.of(call.entry.call_id))
 
     summary.refused += corpus.refused
-    _write(folder, form, rows, set(calls.values()), _corpus_features(), audio="audio")
+    summary.notes += map(str, corpus.notes)
+    with new_folder(folder) as making:
+        _write(making, form, rows, set(calls.values()), _corpus_features(), audio="audio")
     return summary
 
 
 def export_hf_store(store: Store, folder: Path, *, form: Form = "disk") -> ExportSummary:
     """Write the calls of a store: codes uint16 [F, 16], text ids, roles, loss mask and words.
 
-    Raises UsageError for a folder that holds something, MissingLibraryError without `datasets`.
+    Raises UsageError and OutputError as `new_folder` does, MissingLibraryError without `datasets`.
     """
-    summary = ExportSummary(prepared_folder(folder))
+    summary = ExportSummary(folder)
     split_of = dict(store.calls().select("call_id", "split").collect().iter_rows())
 
     def rows(split: str) -> Iterator[Row]:
@@ -76,7 +81,8 @@ def export_hf_store(store: Store, folder: Path, *, form: Form = "disk") -> Expor
             summary.calls.append(call_id)
             yield _store_row(store, call_id)
 
-    _write(folder, form, rows, set(split_of.values()), _store_features())
+    with new_folder(folder) as making:
+        _write(making, form, rows, set(split_of.values()), _store_features())
     return summary
 
 
@@ -90,6 +96,12 @@ def _write(
     audio: str | None = None,
 ) -> None:
     datasets = require("datasets", extra="hf", needed_for="a Hugging Face dataset")
+    if not is_unicode(str(folder.absolute())):
+        raise UsageError(
+            "the `datasets` library writes to no path that is not UTF-8",
+            where=str(folder.absolute()),
+            next_step="Name another folder.",
+        )
     temporary = folder / _TEMPORARY
     try:
         made = {}
@@ -98,16 +110,19 @@ def _write(
             first = next(found, None)
             if first is None:  # every call of it was refused, and the library has no words for an empty split
                 continue
-            dataset = datasets.Dataset.from_generator(
-                lambda first, found: chain([first], found),
-                features=datasets.Features(_resolved(datasets, features)),
-                cache_dir=str(temporary),
-                gen_kwargs={"first": first, "found": found},
-                split=datasets.NamedSplit(split),
-                # Whole calls are in the rows: the library's thousand at once would not fit in memory.
-                writer_batch_size=_ROWS_AT_ONCE,
-                fingerprint=f"inkplex-{split}",
-            )
+            try:
+                dataset = datasets.Dataset.from_generator(
+                    lambda first, found: chain([first], found),
+                    features=datasets.Features(_resolved(datasets, features)),
+                    cache_dir=str(temporary),
+                    gen_kwargs={"first": first, "found": found},
+                    split=datasets.NamedSplit(split),
+                    # Whole calls are in the rows: the library's thousand at once would not fit in memory.
+                    writer_batch_size=_ROWS_AT_ONCE,
+                    fingerprint=f"inkplex-{split}",
+                )
+            except datasets.exceptions.DatasetGenerationError as error:
+                raise (error.__cause__ or error) from None  # a damaged store, a full disk
             # Encoding through the Audio feature would ask for a decoder library that this does not need.
             made[split] = dataset.cast_column(audio, datasets.Audio()) if audio else dataset
         if not made:
@@ -163,10 +178,9 @@ def _corpus_row(call: ExportCall, name: str) -> Row:
 
 def _wav(call: ExportCall) -> bytes:
     """The call as the bytes of a WAV file: one row of a dataset holds one whole recording."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "call.wav"
-        call.stereo.write(path)
-        return path.read_bytes()
+    file = BytesIO()
+    call.stereo.write_into(file, where=call.entry.source)
+    return file.getvalue()
 
 
 def _store_row(store: Store, call_id: str) -> Row:

@@ -10,15 +10,20 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from inkplex_data.atomic import replacing, write_json, write_json_lines
+from inkplex_data.atomic import new_folder, replacing, write_json, write_json_lines
+from inkplex_data.corpus.assemble import LINE_INVALID
 from inkplex_data.corpus.folder import AUDIO_SUFFIXES, MANIFEST_NAME
+from inkplex_data.corpus.jsontext import parse_json
+from inkplex_data.corpus.names import UNNAMABLE, name_fault
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN
-from inkplex_data.errors import CorpusError, UsageError
-from inkplex_data.export.calls import ExportSummary, prepared_folder
+from inkplex_data.errors import CallRefused, CorpusError, UsageError
+from inkplex_data.export.calls import ExportSummary
 from inkplex_data.export.file_names import FileNames
+from inkplex_data.faults import FaultError, short
 from inkplex_data.grid import SPLITS
 from inkplex_data.libraries import require
-from inkplex_data.problems import Problem
+from inkplex_data.printable import is_unicode
+from inkplex_data.problems import Problem, refusal
 
 AUDIO_FOLDER: Final = "calls"
 _TEMPORARY: Final = ".tmp-datasets"
@@ -43,11 +48,18 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
     and the other the caller. `words` is a list of objects with `text` or `word`, `start_s` or `start`,
     `end_s` or `end` in seconds, and `speaker`; where no word of a call has one, all are the agent's.
 
-    Raises UsageError for a folder that holds something or columns that are not there, CorpusError for a
-    source that cannot be read, MissingLibraryError without `datasets`.
+    Raises UsageError and OutputError as `new_folder` does, UsageError for columns that are not there, CorpusError
+    for a source that cannot be read, MissingLibraryError without `datasets`.
     """
     datasets = require("datasets", extra="hf", needed_for="a Hugging Face dataset")
-    summary, names = ExportSummary(prepared_folder(folder)), FileNames()
+    with new_folder(folder) as making:
+        return _write(datasets, source, making, ExportSummary(folder), audio=audio, words=words)
+
+
+def _write(
+    datasets: Any, source: str, folder: Path, summary: ExportSummary, *, audio: str | None, words: str
+) -> ExportSummary:
+    names = FileNames()
     (folder / AUDIO_FOLDER).mkdir()
     lines = []
     try:
@@ -60,20 +72,33 @@ def import_hf(source: str, folder: Path, *, audio: str | None = None, words: str
                 dataset,
             )
             columns = _Columns(split, sides, words)
-            for index, row in enumerate(undecoded):
+            for index, row in _rows(undecoded, split, source):
                 call_id = str(row.get("call_id") or row.get("id") or f"{split}-{index:06d}")
-                line = _row(row, call_id, columns, folder=folder, name=names.of(call_id))
-                if isinstance(line, str):
-                    summary.refused.append(Problem.of("file-missing", call_id, line))
+                try:
+                    line = _row(row, call_id, columns, folder=folder, name=names.of(call_id))
+                except CallRefused as error:
+                    summary.refused.append(Problem.of_refusal(call_id, error))
                     continue
                 lines.append(line)
                 summary.calls.append(call_id)
     finally:
         shutil.rmtree(folder / _TEMPORARY, ignore_errors=True)
-        if not lines:  # the same folder is to serve the next try
-            shutil.rmtree(folder / AUDIO_FOLDER, ignore_errors=True)
     write_json_lines(folder / MANIFEST_NAME, lines)
     return summary
+
+
+def _rows(dataset: Any, split: str, source: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows with their numbers. Raises CorpusError for a row with text that is not UTF-8."""
+    number = -1
+    try:
+        for number, row in enumerate(dataset):
+            yield number, row
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"row {number + 1} of split {split!r} holds text that is not UTF-8 ({short(error.object[:20])})",
+            where=source,
+            next_step="Write the text columns again, as UTF-8.",
+        ) from error
 
 
 def _splits(datasets: Any, source: str, cache: Path) -> Iterator[tuple[str, Any]]:
@@ -131,22 +156,35 @@ class _Columns:
 
 def _row(
     row: Mapping[str, Any], call_id: str, columns: _Columns, *, folder: Path, name: str
-) -> dict[str, Any] | str:
-    """The row's manifest line, or why there is none."""
+) -> dict[str, Any]:
+    """The row's manifest line, its files written. Raises CallRefused for a row whose line no reader would take."""
+    if rule := name_fault(call_id):
+        raise refusal(
+            UNNAMABLE, f"the row's id {short(call_id)} {rule}", next_step="Give the row another id."
+        )
+    texts = {key: row[key] for key in ("family", "role", "voice") if isinstance(row.get(key), str)}
+    texts = {key: text for key, text in texts.items() if text or key == "role"}
+    conditions = _conditions(row.get("text_conditions"))
+    faults = [f"{key} {rule}" for key in texts if key != "role" and (rule := name_fault(texts[key]))]
+    if not is_unicode(json.dumps(conditions, ensure_ascii=False)):
+        faults.append("text_conditions holds half a surrogate pair")
+    if faults:
+        raise refusal(LINE_INVALID, "; ".join(faults), next_step="Correct the row.")
     paths = {}
     for side, column in columns.sides.items():
         stem = f"{name}.{side}" if side else name
         path = _audio_file(row[column], folder / AUDIO_FOLDER, stem)
         if path is None:
-            return f"column {column!r} neither holds audio nor names a file that exists"
+            raise refusal(
+                "file-missing", f"column {column!r} neither holds audio nor names a file that exists"
+            )
         paths[side] = f"{AUDIO_FOLDER}/{path.name}"
     own = str(row.get("split") or columns.split)
     line: dict[str, Any] = {"id": call_id, "path": paths.get("") or paths}
-    line |= {key: row[key] for key in ("family", "role", "voice") if isinstance(row.get(key), str)}
+    line |= texts
     known = _SPLIT_NAMES.get(own, own)
     if known in SPLITS:
         line["split"] = known
-    conditions = _conditions(row.get("text_conditions"))
     if conditions is not None:
         line["text_conditions"] = conditions
     given = _listed(row.get(columns.words))
@@ -160,8 +198,8 @@ def _conditions(value: Any) -> dict[str, Any] | None:
     """An object, as a column of structs or of JSON text has it; anything else is somebody else's column."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_json(value)
+        except FaultError:
             return None
     return value if isinstance(value, dict) else None
 

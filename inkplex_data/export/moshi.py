@@ -18,13 +18,15 @@ from typing import Any, Final
 
 import polars as pl
 
-from inkplex_data.atomic import write_json, write_json_lines
+from inkplex_data.atomic import new_folder, replacing, write_json, write_json_lines
 from inkplex_data.clock import samples_to_us, us_to_seconds
+from inkplex_data.corpus.agent_words import main_speaker_faults
 from inkplex_data.corpus.entry import Corpus
+from inkplex_data.corpus.names import name_fault
 from inkplex_data.corpus.transcripts.moshi import moshi_document
-from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, TimedWord, main_speaker_faults
+from inkplex_data.corpus.word_repair import SPEAKER_UNKNOWN, TimedWord
 from inkplex_data.errors import UsageError
-from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls, prepared_folder
+from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls
 from inkplex_data.export.file_names import FileNames
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, refusal
@@ -51,18 +53,24 @@ class _Inventories:
 
 
 def export_corpus(corpus: Corpus, folder: Path, *, agent: str | None = None) -> ExportSummary:
-    """Write every sound call of `corpus` into `folder`, which is empty or not there. See the module for the layout.
+    """Write every sound call of `corpus` as `folder`, which is empty or not there. See the module for the layout.
 
-    Raises UsageError for a folder that holds something.
+    Raises UsageError and OutputError as `new_folder` does.
     """
-    prepared_folder(folder)
+    with new_folder(folder) as making:
+        return _write_corpus(corpus, making, ExportSummary(folder), agent)
+
+
+def _write_corpus(corpus: Corpus, folder: Path, summary: ExportSummary, agent: str | None) -> ExportSummary:
     (folder / AUDIO_FOLDER).mkdir()
-    summary, inventories, names = ExportSummary(folder), _Inventories(folder), FileNames()
+    inventories, names = _Inventories(folder), FileNames()
+    summary.notes += map(str, corpus.notes)
     wordless = agentless = recordings = resampled = 0
     for call in export_calls(corpus, agent=agent, refused=summary.refused):
         path = f"{AUDIO_FOLDER}/{names.of(call.entry.call_id)}.wav"
         try:
-            samples = call.stereo.write(folder / path)
+            with replacing(folder / path) as file:
+                samples = call.stereo.write_into(file, where=path)
         except UsageError as error:  # longer than a WAV file can be
             refused = refusal("export-too-long", error.what, call.entry.source)
             summary.refused.append(Problem.of_refusal(call.entry.call_id, refused))
@@ -126,10 +134,14 @@ def export_store(store: Store, folder: Path) -> ExportSummary:
     """Write the words of a store's calls, and inventories that name their audio as the corpus spelled it.
 
     A store has codes and no waveforms: put the audio files under `folder`, or export the corpus instead.
-    Raises UsageError for a folder that holds something.
+    Raises UsageError and OutputError as `new_folder` does.
     """
-    prepared_folder(folder)
-    summary, inventories, names = ExportSummary(folder), _Inventories(folder), FileNames()
+    with new_folder(folder) as making:
+        return _write_store(store, making, ExportSummary(folder))
+
+
+def _write_store(store: Store, folder: Path, summary: ExportSummary) -> ExportSummary:
+    inventories, names = _Inventories(folder), FileNames()
     calls = store.calls()
     usual = [name for name in ("agent_channel", "caller_channel") if name in calls.collect_schema()]
     rows = calls.select("call_id", "source", "duration_us", "split", "text_conditions", *usual).collect()
@@ -177,7 +189,7 @@ def _audio_path(source: str | None, name: str, taken: set[str]) -> str:
     spelled = source or ""
     path = PurePosixPath(spelled)
     inside = bool(path.suffix) and not path.is_absolute() and ".." not in path.parts
-    plain = not any(mark in spelled for mark in (" + ", "\\", ":"))
+    plain = name_fault(spelled) is None and not any(mark in spelled for mark in (" + ", "\\", ":"))
     if inside and plain and path.with_suffix("").as_posix().casefold() not in taken:
         return path.as_posix()
     return f"{AUDIO_FOLDER}/{name}.wav"

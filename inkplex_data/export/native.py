@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.call_audio import CallAudio
 from inkplex_data.audio.call_scan import AudioScan
-from inkplex_data.audio.files.write_audio import write_wav
+from inkplex_data.audio.files.write_audio import Subtype, write_wav_into
 from inkplex_data.clock import SAMPLE_RATE_HZ
 
 _AT_MOST_16_BITS: Final = frozenset({"PCM_16", "PCM_S8", "PCM_U8", "ULAW", "ALAW"})
@@ -38,13 +37,13 @@ class NativeStereo:
         return SAMPLE_RATE_HZ if self.resampled else self.scan.sample_rate_hz
 
     @property
-    def subtype(self) -> Literal["PCM_16", "FLOAT"]:
+    def subtype(self) -> Subtype:
         codings = {name.partition("/")[2] for name in self.scan.containers.values()}
         return "PCM_16" if codings <= _AT_MOST_16_BITS and not self.resampled else "FLOAT"
 
-    def write(self, path: Path) -> int:
-        """Write a WAV file, and return its samples. Raises UsageError as `write_wav` does."""
-        return write_wav(path, self.blocks(), self.sample_rate_hz, subtype=self.subtype)
+    def write_into(self, file: BinaryIO, *, where: str) -> int:
+        """Write a WAV file into an open file, and return its samples. Raises UsageError as `write_wav_into` does."""
+        return write_wav_into(file, self.blocks(), self.sample_rate_hz, subtype=self.subtype, where=where)
 
     def blocks(self) -> Iterator[npt.NDArray[np.float32]]:
         """float32 [2, n]; the shorter side is followed by zeros. Looks for no faults: that is what the scan did."""

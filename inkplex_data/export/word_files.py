@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from inkplex_data.atomic import write_json
+from inkplex_data.atomic import only_writer, write_json
 from inkplex_data.clock import INT64_MAX
+from inkplex_data.corpus.agent_words import main_speaker_faults
 from inkplex_data.corpus.transcripts import SpeakerRule, load_words
 from inkplex_data.corpus.transcripts.moshi import moshi_document
-from inkplex_data.corpus.word_repair import main_speaker_faults
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.calls import ExportSummary
 from inkplex_data.plural import counted
@@ -20,7 +20,8 @@ def convert_words(transcripts: Sequence[Path], folder: Path, *, agent: str | Non
     """Write `STEM.json` into `folder` for each transcript; one that cannot be read never stops the others.
 
     Words beyond the audio's end are kept: the audio is not looked at, and a build drops them.
-    Raises UsageError where two transcripts would get one name, or where one would be replaced.
+    Raises UsageError where two transcripts would get one name, or where one would be replaced, OutputError as
+    `only_writer` does.
     """
     targets = {path: folder / f"{path.stem}.json" for path in transcripts}
     if len(set(targets.values())) < len(targets):
@@ -30,8 +31,11 @@ def convert_words(transcripts: Sequence[Path], folder: Path, *, agent: str | Non
             raise UsageError(
                 "this would replace the transcript itself", where=str(path), next_step="Choose another -o."
             )
-    folder.mkdir(parents=True, exist_ok=True)
-    summary = ExportSummary(folder)
+    with only_writer(folder, command="import words"):
+        return _convert(targets, agent, ExportSummary(folder))
+
+
+def _convert(targets: Mapping[Path, Path], agent: str | None, summary: ExportSummary) -> ExportSummary:
     for path, target in targets.items():
         log = ProblemLog(path.name)
         try:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from inkplex_data.grid import MASK_HIDDEN_TEXT, NO_INPUT
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -32,7 +34,7 @@ class _WithStreams:
 
     @property
     def codes(self) -> Tensor:
-        """int64 [17, T]: text, agent q0–7, caller q0–7."""
+        """int64 [17, T]: text, agent q0–7, caller q0–7, the targets. In a single stream the caller's are no input."""
         return self.streams["codes"]
 
     @property
@@ -42,8 +44,15 @@ class _WithStreams:
 
     @property
     def mask(self) -> Tensor:
-        """uint8 [T], bits of modalities that may carry loss; 0 over the prefix."""
+        """uint8 [T], bits of modalities that may carry loss, and of text that is no input; 0 over the prefix."""
         return self.streams["mask"]
+
+    @property
+    def inputs(self) -> Tensor:
+        """int64 [17, T]: `codes` as the model gets them, without the text that is a target only."""
+        inputs = self.codes.clone()
+        inputs[0].masked_fill_((self.mask & MASK_HIDDEN_TEXT) > 0, NO_INPUT)
+        return inputs
 
     @property
     def frames(self) -> int:

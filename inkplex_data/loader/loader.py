@@ -20,6 +20,7 @@ from inkplex_data.loader.samples import Memory, Sample, SampleIndex
 from inkplex_data.loader.saved_position import parse_state, pin, reopen, state_digest
 from inkplex_data.loader.transfer import DeviceCopier
 from inkplex_data.loader.windows import Cutter
+from inkplex_data.store.forks import check_fork
 from inkplex_data.store.reader import Store
 
 if TYPE_CHECKING:
@@ -290,6 +291,7 @@ class Loader:
         return batch
 
     def _check_current(self, iteration: int) -> None:
+        check_fork(self.stores[0].root)  # whose threads read ahead
         if iteration != self._iteration:
             raise UsageError(
                 "this iteration of the loader is over: it was closed, moved or started again in the meantime",

@@ -11,9 +11,9 @@ from inkplex_data.grid import PLAN_LIMIT
 from inkplex_data.libraries import require
 from inkplex_data.loader.loader import Loader, Order
 from inkplex_data.loader.samples import Memory
-from inkplex_data.loader.saved_position import check_shards
 from inkplex_data.loader.windows import CONTEXT_FRAMES, Cut, Cutter
 from inkplex_data.store.reader import Store, open_store
+from inkplex_data.store.snapshot import listed_shard
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +80,8 @@ def make_loader(
     order = Order(seed, split, shuffle, Cutter(cut, window_frames, context_frames), mix, call_ids)
     opened = [one if isinstance(one, Store) else open_store(one) for one in many]
     for one in opened:
-        check_shards(one.files, one.snapshot.shards)
+        for ref in one.snapshot.shards:
+            listed_shard(one.files, ref)
     return Loader(
         opened,
         order,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inkplex_data.clock import FRAME_US
-from inkplex_data.grid import PLAN_LIMIT
+from inkplex_data.grid import CODEBOOKS, NO_INPUT, PLAN_LIMIT
 from inkplex_data.loader.batch import TARGETS, Batch, Layout, Targets
 from inkplex_data.loader.buffers import BufferPool
 from inkplex_data.loader.parallel import ParallelReader
@@ -134,6 +134,9 @@ class SampleReader:
         for tensor in self.frame_tensors:
             if tensor.name in out:
                 tensor.fill(out[tensor.name].numpy(), prefix, read)
+        if self.store.is_single_stream:
+            # Codes of silence would say that somebody listens; without input nine streams are left.
+            out["codes"][1 + CODEBOOKS :] = NO_INPUT
 
 
 @dataclass(frozen=True)

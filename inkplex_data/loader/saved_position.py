@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from inkplex_data.errors import CheckpointError, StoreCorruptError
-from inkplex_data.store.describe import read_description
-from inkplex_data.store.files import Files
-from inkplex_data.store.publish import read_shard
+from inkplex_data.errors import CheckpointError
+from inkplex_data.store.describe import description_of
 from inkplex_data.store.reader import Store
-from inkplex_data.store.snapshot import ShardRef, Snapshot, read_snapshot
+from inkplex_data.store.snapshot import Snapshot, read_snapshot
 
 
 def pin(store: Store) -> dict[str, Any]:
@@ -51,9 +50,9 @@ def reopen(store: Store, pinned: Mapping[str, Any]) -> Store:
     ]
     if not faults:
         shards = tuple(found[key] for key in pinned["shards"])
-        snapshot = Snapshot(pinned["snapshot"], shards, newest.refused)
+        snapshot = replace(newest, number=pinned["snapshot"], shards=shards)
         if digest(snapshot) == pinned["digest"]:
-            return Store(store.files, read_description(store.files), snapshot)
+            return Store(store.files, description_of(store.files, newest), snapshot)
         faults = ["the saved state's own list of shards does not have the digest that it names"]
     raise CheckpointError(
         f"this is not the store that the saved state was reading, snapshot {pinned['snapshot']}: "
@@ -61,18 +60,6 @@ def reopen(store: Store, pinned: Mapping[str, Any]) -> Store:
         where=store.root,
         next_step="Resume on the store that the run began with, or start a new run on this one.",
     )
-
-
-def check_shards(files: Files, shards: tuple[ShardRef, ...]) -> None:
-    """Raise StoreCorruptError where a shard is not the one that its snapshot lists."""
-    for ref in shards:
-        info = read_shard(files, ref.kind, ref.shard)
-        if info is None or info.sha256 != ref.sha256:
-            raise StoreCorruptError(
-                f"shard {ref.key} {'is gone' if info is None else 'is not the one that the snapshot lists'}",
-                where=files.root,
-                next_step="Run `inkplex-data verify` on the store; restore the shard, or build again.",
-            )
 
 
 def state_digest(pins: Sequence[Mapping[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Run units of work: in this process, in local processes, or on a Dask cluster. Knows nothing of calls.
+"""Run units of work: in this process, in local processes, or on Dask (`execute_dask.py`). Knows nothing of calls.
 
 A unit is a picklable function and one picklable argument. Results come back in any order with the index
 of their argument, so that the caller decides what order means.
@@ -6,16 +6,24 @@ of their argument, so that the caller decides what order means.
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
+from typing import Final, Generic, Protocol, TypeVar
 
-from inkplex_data.errors import UsageError
-from inkplex_data.libraries import require
+from inkplex_data.errors import MachineFault, UsageError
+
+PR_SET_PDEATHSIG: Final = 1
+"""`prctl`: the signal that a process gets when its parent dies."""
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -31,16 +39,24 @@ class Outcome(Generic[R]):
 
 
 class Executor(Protocol):
-    """Maps a function over arguments; `workers` is how many run at once."""
+    """Maps a function over arguments; `workers` is how many run at once, one where they are to run `alone`."""
 
     @property
     def workers(self) -> int: ...
-    def map(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[Outcome[R]]: ...
+    def map(
+        self, function: Callable[[A], R], arguments: Sequence[A], *, alone: bool = False
+    ) -> Iterator[Outcome[R]]: ...
     def close(self, *, cancel: bool = False) -> None: ...
 
 
-class WorkerDied(RuntimeError):
-    """A worker process ended without an answer, twice for the same unit (out of memory, or killed)."""
+class WorkerDied(MachineFault):
+    """A worker process was killed over a unit, and killed again where that ran alone: out of memory, most likely."""
+
+    is_final = True
+
+
+class WorkerCrashed(RuntimeError):
+    """A worker process crashed over a unit, twice: a fault in a library's own code, which this unit's data meets."""
 
 
 class InlineExecutor:
@@ -48,7 +64,9 @@ class InlineExecutor:
 
     workers = 1
 
-    def map(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[Outcome[R]]:
+    def map(
+        self, function: Callable[[A], R], arguments: Sequence[A], *, alone: bool = False
+    ) -> Iterator[Outcome[R]]:
         for index, argument in enumerate(arguments):
             try:
                 yield Outcome(index, value=function(argument))
@@ -68,14 +86,16 @@ class LocalExecutor:
     def _new_pool(self) -> ProcessPoolExecutor:
         # spawn: forked children of a process that has loaded torch can hang in its thread pools.
         return ProcessPoolExecutor(
-            self.workers, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet_worker
+            self.workers, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_worker
         )
 
-    def map(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[Outcome[R]]:
+    def map(
+        self, function: Callable[[A], R], arguments: Sequence[A], *, alone: bool = False
+    ) -> Iterator[Outcome[R]]:
         waiting = list(range(len(arguments)))[::-1]
         running: dict[Future[R], int] = {}
         while waiting or running:
-            while waiting and len(running) < 2 * self.workers:
+            while waiting and len(running) < (1 if alone else 2 * self.workers):
                 index = waiting.pop()
                 try:
                     running[self._pool.submit(function, arguments[index])] = index
@@ -106,16 +126,13 @@ class LocalExecutor:
     ) -> Iterator[Outcome[R]]:
         # Every unit that was in flight may be the one that killed the worker; alone, only the guilty one dies.
         for index in suspects:
+            future = self._pool.submit(function, arguments[index])
+            processes = self._pool._processes or {}
             try:
-                yield Outcome(index, value=self._pool.submit(function, arguments[index]).result())
+                yield Outcome(index, value=future.result())
             except BrokenProcessPool:
+                yield Outcome(index, error=_death(processes.values()))
                 self._pool = self._new_pool()
-                yield Outcome(
-                    index,
-                    error=WorkerDied(
-                        "its worker process died twice; it may need more memory than is available"
-                    ),
-                )
             except Exception as error:
                 yield Outcome(index, error=error)
 
@@ -126,57 +143,61 @@ class LocalExecutor:
             process.terminate()
 
 
-class DaskExecutor:
-    """A `dask.distributed` scheduler. Workers must see the corpus and the store at the same paths."""
+def make_executor(
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    wait_s: float | None = None,
+    note: Callable[[str], None] = print,
+) -> Executor:
+    """Dask when a scheduler is named, else local processes; one worker runs in this process.
 
-    def __init__(self, address: str) -> None:
-        distributed = require("distributed", extra="dask", needed_for="--scheduler")
-        try:
-            self._client = distributed.Client(address, timeout=10, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise UsageError(
-                f"no Dask scheduler answers at {address!r}: {error}",
-                next_step="Start one with `dask scheduler`, or use --workers.",
-            ) from error
-        self._completed = distributed.as_completed
-
-    @property
-    def workers(self) -> int:
-        return max(1, sum(self._client.nthreads().values()))
-
-    def map(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[Outcome[R]]:
-        # pure=False: a unit writes files, so two equal arguments are two pieces of work.
-        futures = {
-            self._client.submit(function, argument, pure=False, retries=1): index
-            for index, argument in enumerate(arguments)
-        }
-        for future in self._completed(list(futures), loop=self._client.loop):
-            index = futures[future]
-            error: Any = future.exception()
-            yield Outcome(index, error=error) if error is not None else Outcome(index, value=future.result())
-            future.release()
-
-    def close(self, *, cancel: bool = False) -> None:
-        self._client.close()
-
-
-def make_executor(*, workers: int | None = None, scheduler: str | None = None) -> Executor:
-    """Dask when a scheduler is named, else local processes; one worker runs in this process."""
+    `wait_s` and `note`: as `DaskExecutor` has them.
+    """
     if scheduler is not None:
         if workers is not None:
             raise UsageError(
                 "--workers and --scheduler cannot be used together",
                 next_step="Start a scheduler's workers with `dask worker`.",
             )
-        return DaskExecutor(scheduler)
+        from inkplex_data.pipeline.execute_dask import DaskExecutor
+
+        return DaskExecutor(scheduler, wait_s=wait_s, note=note)
+    if wait_s is not None:
+        raise UsageError("--wait is for the workers of --scheduler", next_step="Leave it out.")
     count = workers if workers is not None else (os.cpu_count() or 1)
     if count < 1:
         raise UsageError(f"--workers must be at least 1 (got {count})")
     return InlineExecutor() if count == 1 else LocalExecutor(count)
 
 
-def _quiet_worker() -> None:
-    # Ctrl-C is the parent's: it stops submitting, and ends the workers itself.
-    import signal
+def _death(processes: Iterable[BaseProcess]) -> Exception:
+    """What became of a pool's worker that ran one unit: killed, or crashed."""
+    codes = []
+    for process in processes:
+        process.join()
+        codes.append(process.exitcode)
+    for crash in (signal.SIGSEGV, signal.SIGILL, signal.SIGFPE):
+        if -crash in codes:
+            return WorkerCrashed(f"its worker process crashed twice ({crash.name})")
+    return WorkerDied(
+        "the worker process was killed twice, the second time with no other beside it",
+        next_step="It may need more memory than is available: use a larger machine, or take the call out; "
+        "then run the same command again.",
+    )
 
+
+def _begin_worker() -> None:
+    """Make this process one that ends with its parent, and leaves Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    if sys.platform == "linux":
+        # The kernel's own way ends a worker even inside a library's long call.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="parent watch").start()

@@ -1,8 +1,7 @@
-"""What became of a build: refused calls while it runs, and the summary at its end."""
+"""What became of a build: refused calls and notes while it runs, and the summary at its end."""
 
 from __future__ import annotations
 
-import errno
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,21 +13,23 @@ from inkplex_data.errors import (
     CallRefused,
     CheckpointError,
     ConfigError,
+    MachineFault,
     MissingLibraryError,
     StoreError,
 )
-from inkplex_data.plural import counted
+from inkplex_data.pipeline.whisper_choice import WhisperChoice
+from inkplex_data.plural import counted, shown
 from inkplex_data.problems import Problem, refusal, without_root
+from inkplex_data.problems.told import told
 
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_PARTLY = 3
 
-FATAL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-
 
 class Refusals:
-    """Problems of the calls that a build leaves out, in the order in which they were found."""
+    """Problems of the calls that a build leaves out, and what the listing noted of others or, under no call's id, of
+    the corpus as a whole; in the order in which they were found."""
 
     def __init__(self, root: Path) -> None:
         """`root` is the corpus folder; messages name files relative to it."""
@@ -63,6 +64,10 @@ class Refusals:
             if problem.severity == "error"
         ]
 
+    def notes(self, call_id: str = "") -> list[Problem]:
+        """What was noted of a call without refusing it; of the corpus as a whole by default."""
+        return [problem for problem in self._problems.get(call_id, ()) if problem.severity != "error"]
+
     def of(self, call_ids: Iterable[str]) -> list[Problem]:
         return [problem for call_id in call_ids for problem in self._problems.get(call_id, ())]
 
@@ -72,7 +77,10 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Summary:
-    """The end of a build. `calls` are those published now; `already` were in the store before."""
+    """The end of a build. `calls` are those published now; `already` were in the store before and stay.
+
+    `gone`: published calls that the corpus no longer has; they left the newest snapshot if `is_updated`.
+    """
 
     store: Path
     calls: tuple[str, ...]
@@ -81,6 +89,12 @@ class Summary:
     hours: float
     repairs: dict[str, int]
     untrained: tuple[str, ...]
+    notes: tuple[Problem, ...] = ()
+    """What was noted of the corpus as a whole."""
+    whisper: WhisperChoice | None = None
+    """Who heard the words of calls that bring none."""
+    gone: tuple[str, ...] = ()
+    is_updated: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -95,7 +109,17 @@ class Summary:
             f"{self.store}: {counted(len(self.calls), 'call')} published, {self.hours:.3f} hours of audio"
             + (f"; {self.already} were already there" if self.already else "")
         ]
+        if self.gone:
+            what = (
+                "left, because the corpus has them no more"
+                if self.is_updated
+                else "stay, though the corpus has them no more"
+            )
+            lines.append(f"  {counted(len(self.gone), 'call')} {what}: {shown(self.gone)}")
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
+        lines += [f"  {note}" for note in self.notes]
+        if self.whisper is not None:
+            lines.append(f"  {self.whisper.text()}")
         if self.repairs:
             lines.append(
                 "  notes and repairs (listed by inkplex-data stats): "
@@ -103,9 +127,9 @@ class Summary:
             )
         if self.refused:
             lines.append(f"  {counted(len({problem.call_id for problem in self.refused}), 'call')} refused:")
-            lines += [
-                f"    {problem.call_id}: [{problem.code}] {problem.message}" for problem in self.refused
-            ]
+            refused = [(problem.code, str(problem)) for problem in self.refused]
+            everything = f"all are listed in {self.store / 'problems.parquet'}"
+            lines += [f"    {line}" for line in told(refused, everything=everything)]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
@@ -113,9 +137,14 @@ class Summary:
             "store": str(self.store),
             "published": len(self.calls),
             "already": self.already,
+            "gone": list(self.gone),
             "hours": self.hours,
             "repairs": self.repairs,
             "untrained": list(self.untrained),
+            "notes": [{"code": note.code, "item": note.item, "message": note.message} for note in self.notes],
+            "whisper": None
+            if self.whisper is None
+            else {"asked": self.whisper.asked, "used": self.whisper.used},
             "refused": [
                 {"call_id": problem.call_id, "code": problem.code, "message": problem.message}
                 for problem in self.refused
@@ -124,8 +153,16 @@ class Summary:
         }
 
 
-def summarise(store: Path, published: Sequence[str], *, already: int, refusals: Refusals) -> Summary:
-    """Read back what was published."""
+def summarise(
+    store: Path,
+    published: Sequence[str],
+    *,
+    gone: Iterable[str],
+    is_updated: bool,
+    refusals: Refusals,
+    whisper: WhisperChoice | None = None,
+) -> Summary:
+    """Read back what was published. `gone` and `is_updated`: as `Summary` has them."""
     import polars as pl
 
     from inkplex_data.store.reader import open_store
@@ -144,20 +181,22 @@ def summarise(store: Path, published: Sequence[str], *, already: int, refusals: 
     return Summary(
         store=store,
         calls=tuple(sorted(published)),
-        already=already,
+        already=calls.height - ours.height - (0 if is_updated else len(tuple(gone))),
+        gone=tuple(gone),
+        is_updated=is_updated,
         refused=tuple(refusals.errors()),
         hours=float(ours["duration_us"].sum()) / 3.6e9,
         repairs=dict(repairs),
         untrained=tuple(untrained),
+        notes=tuple(refusals.notes()),
+        whisper=whisper,
     )
 
 
 def _is_fatal(error: BaseException) -> bool:
-    """Whether the same would happen to every call: a full disk, a codec or model that is not to be had."""
-    fatal = (CheckpointError, ConfigError, MissingLibraryError, StoreError)
-    if isinstance(error, fatal) or not isinstance(error, Exception):
-        return True
-    return isinstance(error, OSError) and error.errno in FATAL_ERRNOS
+    """Whether it is no call's fault: the machine's, or that of a codec or model that is not to be had."""
+    fatal = (CheckpointError, ConfigError, MachineFault, MissingLibraryError, StoreError)
+    return isinstance(error, fatal) or not isinstance(error, Exception)
 
 
 def _place(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from inkplex_data.audio.loudness import normalise_lufs
 from inkplex_data.audio.resample import resample
 from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, us_to_samples
 from inkplex_data.config.recipe import Recipe
+from inkplex_data.errors import CallRefused, ConfigError
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
 from inkplex_data.pipeline.planning.prefix_voices import PrefixPlan
@@ -69,6 +70,17 @@ def make_prefix(job: PrefixJob) -> Prefix:
     # The released weights have fixed codes for silence and tone; any other weights encode them.
     encode = None if not mimi.identity.untrained and codec_is_released(mimi.encode) else mimi.encode
     return build_prefix(voice, pieces, encode)
+
+
+def check_voices(recipe: Recipe) -> None:
+    """Open every voice file that the recipe names. Raises ConfigError for what is no audio file."""
+    for name, path in (recipe.prefix.voices if recipe.prefix is not None else {}).items():
+        try:
+            open_audio(Path(path))
+        except CallRefused as error:
+            raise ConfigError(
+                error.what, where=f"prefix.voices.{name}: {path}", next_step=error.next_step
+            ) from error
 
 
 def _voice_samples(job: PrefixJob) -> np.ndarray:

@@ -21,6 +21,7 @@ from rich.progress import (
 )
 
 from inkplex_data.durations import hms
+from inkplex_data.printable import plain
 
 
 class Reporter(Protocol):
@@ -98,7 +99,7 @@ class LineReporter:
 
     def _line(self, text: str) -> None:
         self._last_s = time.monotonic()
-        print(text, file=self._stream, flush=True)
+        print(plain(text), file=self._stream, flush=True)
 
 
 class JsonReporter:
@@ -159,7 +160,7 @@ class LiveReporter:
         self._progress.update(self._tasks[name], advance=items, rate=stage.rate())
 
     def note(self, message: str) -> None:
-        self._console.print(message, markup=False, highlight=False)
+        self._console.print(plain(message), markup=False, highlight=False)
 
     def finish(self) -> None:
         self._progress.stop()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any, Final
 
+from inkplex_data.audio.band_extension import source_of
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.pipeline.stamp import named_files, stamp
 
 FILE_KEYS: Final = (
+    "audio.bandwidth",
     "audio.diarizer",
     "augment.noise.folder",
     "check_speech.model",
@@ -19,7 +21,7 @@ FILE_KEYS: Final = (
     "words.aligner",
     "words.whisper",
 )
-"""Keys whose values may name a file or folder: models, voices, noise."""
+"""Keys whose values may name a file or folder: models, voices, noise, the source of a function."""
 
 
 def recipe_value(recipe: Any, dotted: str) -> Any:
@@ -40,7 +42,15 @@ def recipe_files(recipe: Recipe) -> dict[str, str]:
     found = {}
     for key in FILE_KEYS:
         value = recipe_value(recipe, key)
-        names = list(value.values()) if isinstance(value, dict) else [value]
+        names = (
+            list(value.values())
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, tuple)
+            else [value]
+        )
+        if key == "audio.bandwidth":
+            names = [str(source) for name in names if (source := source_of(name)) is not None]
         marks = [named_files(name) for name in names if isinstance(name, str)]
         if any(marks):
             found[key] = stamp(marks)

@@ -16,6 +16,7 @@ from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.recording_states import FoundStates, save_states
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.pipeline.stamp import file_sha256, stamp
+from inkplex_data.pipeline.standing.inputs import recording_files
 from inkplex_data.problems import recording_refusal
 
 
@@ -43,6 +44,8 @@ class FoundRecording:
     times: str
     branch_of: str | None
     branch_at_us: int | None
+    input_files: str
+    """The recording's file and those of its states, by name and digest (`standing.inputs.recording_files`)."""
     states: FoundStates = field(default_factory=FoundStates)
 
 
@@ -74,6 +77,10 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
     branch = header.fork
     states = save_states(folder, source)
     content_sha256 = file_sha256(job.path)
+
+    def digest(path: Path) -> str:
+        return content_sha256 if path == job.path else file_sha256(path)
+
     found = FoundRecording(
         path=str(job.path),
         recording_id=header.recording,
@@ -84,6 +91,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
         times=header.times,
         branch_of=branch[0] if branch else None,
         branch_at_us=branch[1] if branch else None,
+        input_files=recording_files(job.path, (Path(file["path"]) for file in states.files), digest),
         states=states,
     )
     return ReadRecording(found, tokens, words.whole_limits(tokens))
@@ -104,7 +112,7 @@ def _state_files(read: ReadRecording) -> list[Path]:
 
 RECORDING: Final = Stage(
     name="recordings",
-    version=3,
+    version=4,
     result=ReadRecording,
     run=read_one,
     recipe=("memory.capture", "text.tokenizer"),

@@ -30,7 +30,8 @@ def save_result(folder: Path, result: Any) -> None:
         if isinstance(value, np.ndarray):
             np.save(folder / f"{field.name}.npy", value, allow_pickle=False)
         elif isinstance(value, pl.DataFrame):
-            value.write_ipc(folder / f"{field.name}.arrow")
+            with (folder / f"{field.name}.arrow").open("wb") as file:  # a path may look like a URL to Polars
+                value.write_ipc(file)
         elif _holds_arrays(value):
             for key, array in value.items():
                 np.save(folder / f"{field.name}.{key}.npy", array, allow_pickle=False)

@@ -1,141 +1,229 @@
-"""Shards from what the units left in the ledger. One writer per shard; a shard is noted before it is published."""
+"""Shards from what the units left in the ledger, and from what older shards hold.
+
+One writer per shard; what a shard is to hold is noted before it is published.
+"""
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import itertools
 import json
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.grid import STATE_ROWS
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob
 from inkplex_data.pipeline.calls.turn_columns import TURN_COLUMNS
 from inkplex_data.pipeline.planning.build_plan import BuildPlan
-from inkplex_data.pipeline.planning.prefix_voices import PrefixPlan
 from inkplex_data.pipeline.planning.sharding import Sized, plan_shards, recording_bytes
-from inkplex_data.pipeline.prefixes import PREFIX, EncodedPrefix, PrefixJob
+from inkplex_data.pipeline.prefixes import PREFIX, PrefixJob
 from inkplex_data.pipeline.progress import Reporter
 from inkplex_data.pipeline.recording_states import load_states
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, ReadRecording, RecordingJob
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stamp import stamp
 from inkplex_data.pipeline.target import Target
-from inkplex_data.problems import Problem
-from inkplex_data.store.shard import CallShardWriter, PrefixShardWriter, RecordingShardWriter
+from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
 
 EXTRA_COLUMNS = {
     "input_sha256": pl.String(),
+    "inputs": pl.String(),
+    "audio_fingerprint": pl.Binary(),
     "agent_channel": pl.Int32(),
     "caller_channel": pl.Int32(),
     **TURN_COLUMNS,
 }
 
 
-def calls_stamp(planned: Sequence[CallJob]) -> str:
-    """What a planned shard of calls is recognised by: the stamps of its members, in order."""
-    return stamp([CALL.stamp(job) for job in planned])
+@dataclass(frozen=True)
+class CallMember:
+    """A call as a shard takes it. `stamp` identifies what `part` gives; the partner is settled last."""
+
+    call_id: str
+    stamp: str
+    partner: str | None
+    part: Callable[[], CallPart]
+
+    @classmethod
+    def of(cls, job: CallJob, partner: str | None) -> CallMember:
+        """A call that was built."""
+        return cls(job.key, CALL.stamp(job), partner, lambda: _built(job))
+
+
+def _built(job: CallJob) -> CallPart:
+    part = CALL.do(job)
+    # A unit's row is kept as JSON, which has no bytes.
+    fingerprint = base64.b64decode(job.scan.audio_fingerprint)
+    return dataclasses.replace(part, row=part.row | {"audio_fingerprint": fingerprint})
 
 
 def write_call_shard(
-    target: Target,
-    shard: int,
-    planned: Sequence[CallJob],
-    built: Sequence[CallJob],
-    refused: Sequence[Problem],
+    target: Target, shard: int, members: Sequence[CallMember], *, replaces: str | None = None
 ) -> None:
-    """Publish one shard of calls. `planned` are all its members, `built` those that succeeded, in order."""
-    target.note("calls", shard, calls_stamp(planned), [job.entry.call_id for job in built], refused)
-    if not built:
+    """Publish one shard of calls, which hold in this order; none where there is no call, or it is there already.
+
+    `replaces`: as `StagedShard` has it.
+    """
+    if replaces is None:
+        stamp_ = stamp([[member.stamp, member.partner] for member in members])
+        if target.is_published("calls", shard, stamp_):
+            return
+        target.note("calls", shard, stamp_)
+    if not members:
         return
-    with CallShardWriter(target.root, shard, extra_columns=EXTRA_COLUMNS) as writer:
-        for job in built:
-            writer.add(CALL.do(job))
+    with CallShardWriter(target.root, shard, extra_columns=EXTRA_COLUMNS, replaces=replaces) as writer:
+        for member in members:
+            part = member.part()
+            writer.add(dataclasses.replace(part, row=part.row | {"wrong_memory_of": member.partner}))
         writer.publish()
 
 
-def write_recordings(target: Target, plan: BuildPlan, recipe: Recipe, reporter: Reporter) -> None:
-    """Publish the recordings that the plan's calls read: tokens and states, once each."""
-    jobs = {job.key: job for job in plan.recordings}
-    found = {job.key: plan.found[job.path] for job in plan.recordings}
-    ids: dict[str, str] = {}
-    for key, recording in found.items():
-        ids.setdefault(recording.recording_id, key)
-    # A shard's states have one width.
+@dataclass(frozen=True)
+class RecordingMember:
+    """A recording as a shard takes it: its row, and where its states and tokens come from.
+
+    `key` and `stamp` identify it; `states` are uint16 [n, 3, D] blocks in layout order.
+    """
+
+    key: str
+    stamp: str
+    row: Mapping[str, Any]
+    states: Callable[[], Iterable[NDArray[np.uint16]]]
+    tokens: Callable[[], pl.DataFrame]
+
+    @classmethod
+    def of(cls, job: RecordingJob, found: FoundRecording, recording_ix: int) -> RecordingMember:
+        """A recording that was read in this build."""
+        folder = RECORDING.folder(job)
+        row = {
+            "recording_id": found.recording_id,
+            "recording_ix": recording_ix,
+            "tokens": found.tokens,
+            "model": found.model,
+            "tokenizer": found.tokenizer,
+            "times": found.times,
+            "branch_of": found.branch_of,
+            "branch_at_us": found.branch_at_us,
+            "content_sha256": found.sha256,
+            "states": found.states.kind,
+            "state_width": found.states.width,
+            "states_from": _json(found.states.identity),
+            "files": found.input_files,
+        }
+        return cls(
+            found.recording_id,
+            stamp(RECORDING.stamp(job), found.sha256),
+            row,
+            lambda: load_states(folder, found.states),
+            lambda: load_field(folder, ReadRecording, "tokens"),
+        )
+
+
+def new_recordings(target: Target, plan: BuildPlan) -> list[RecordingMember]:
+    """The recordings that the plan's calls read and the store does not hold, once each."""
+    by_id: dict[str, RecordingJob] = {}
+    for job in plan.recordings:
+        by_id.setdefault(plan.found[job.path].recording_id, job)
+    ix = itertools.count(target.next_ix["recordings"])
+    # A shard's states have one width; widths come in the order of their first recording.
+    by_width: dict[int, list[RecordingJob]] = {}
+    for job in by_id.values():
+        by_width.setdefault(plan.found[job.path].states.width, []).append(job)
+    return [
+        RecordingMember.of(job, plan.found[job.path], next(ix)) for jobs in by_width.values() for job in jobs
+    ]
+
+
+def write_recordings(
+    target: Target, recordings: Sequence[RecordingMember], recipe: Recipe, reporter: Reporter
+) -> None:
+    """Publish recordings, tokens and states, in new shards."""
     by_width: dict[int, list[Sized]] = {}
-    for key in ids.values():
-        width = found[key].states.width
-        size = recording_bytes(tokens=found[key].tokens, state_width=width, state_rows=len(STATE_ROWS))
-        by_width.setdefault(width, []).append(Sized(key, size))
+    for recording in recordings:
+        width, tokens = recording.row["state_width"], recording.row["tokens"]
+        size = recording_bytes(tokens=tokens, state_width=width, state_rows=len(STATE_ROWS))
+        by_width.setdefault(width, []).append(Sized(recording.key, size))
     shards = [keys for sized in by_width.values() for keys in plan_shards(sized, recipe.store.shard_bytes)]
+    by_key = {recording.key: recording for recording in recordings}
     first = target.fixed["recordings"]
-    next_ix = target.next_index(target.recordings, "recording_ix")
-    reporter.stage("tokens", len(ids), unit="recordings")
-    for number, keys in enumerate(shards):
-        shard = first + number
-        stamp_ = stamp([[RECORDING.stamp(jobs[key]), found[key].sha256] for key in keys])
+    reporter.stage("tokens", len(recordings), unit="recordings")
+    for shard, keys in enumerate(shards, start=first):
+        members = [by_key[key] for key in keys]
+        stamp_ = stamp([[member.key, member.stamp, member.row["recording_ix"]] for member in members])
         if not target.is_published("recordings", shard, stamp_):
-            target.note("recordings", shard, stamp_, keys)
-            _write_recording_shard(target.root, shard, [(jobs[key], found[key]) for key in keys], next_ix)
-        next_ix += len(keys)
+            target.note("recordings", shard, stamp_)
+            write_recording_shard(target, shard, members)
         reporter.advance("tokens", items=len(keys))
     target.drop_beyond("recordings", first + len(shards) - 1)
 
 
-def _write_recording_shard(
-    root: Path, shard: int, members: Sequence[tuple[RecordingJob, FoundRecording]], first_ix: int
+def write_recording_shard(
+    target: Target, shard: int, members: Sequence[RecordingMember], *, replaces: str | None = None
 ) -> None:
-    with RecordingShardWriter(root, shard) as writer:
-        for offset, (job, recording) in enumerate(members):
-            writer.begin(
-                {
-                    "recording_id": recording.recording_id,
-                    "recording_ix": first_ix + offset,
-                    "model": recording.model,
-                    "tokenizer": recording.tokenizer,
-                    "times": recording.times,
-                    "branch_of": recording.branch_of,
-                    "branch_at_us": recording.branch_at_us,
-                    "content_sha256": recording.sha256,
-                    "states": recording.states.kind,
-                    "state_width": recording.states.width,
-                    "states_from": _json(recording.states.identity),
-                }
-            )
-            folder = RECORDING.folder(job)
-            for states in load_states(folder, recording.states):
+    """Publish one shard of recordings. `replaces`: as `StagedShard` has it."""
+    with RecordingShardWriter(target.root, shard, replaces=replaces) as writer:
+        for member in members:
+            writer.begin(member.row)
+            for states in member.states():
                 writer.append_states(states)
-            writer.end(load_field(folder, ReadRecording, "tokens"))
+            writer.end(member.tokens())
         writer.publish()
 
 
-def write_prefixes(target: Target, jobs: Sequence[PrefixJob]) -> None:
-    """Publish the prefixes that could be encoded, in plan order."""
+@dataclass(frozen=True)
+class PrefixMember:
+    """A prefix as a shard takes it."""
+
+    prefix_id: str
+    stamp: str
+    part: Callable[[], tuple[Mapping[str, Any], Mapping[str, np.ndarray]]]
+    """Its row, and its streams [P] or [P, width]."""
+
+    @classmethod
+    def of(cls, job: PrefixJob) -> PrefixMember:
+        """A prefix that was encoded in this build."""
+        return cls(job.key, PREFIX.stamp(job), lambda: _prefix_part(job))
+
+
+def write_prefixes(target: Target, prefixes: Sequence[PrefixMember]) -> None:
+    """Publish prefixes in this order, as one new shard."""
     shard = target.fixed["prefixes"]
-    stamp_ = stamp([PREFIX.stamp(job) for job in jobs])
-    if jobs and not target.is_published("prefixes", shard, stamp_):
-        target.note("prefixes", shard, stamp_, [job.plan.prefix_id for job in jobs])
-        with PrefixShardWriter(target.root, shard) as writer:
-            for job in jobs:
-                _add_prefix(writer, job.plan, PREFIX.do(job))
-            writer.publish()
-    target.drop_beyond("prefixes", shard if jobs else shard - 1)
+    stamp_ = stamp([prefix.stamp for prefix in prefixes])
+    if prefixes and not target.is_published("prefixes", shard, stamp_):
+        target.note("prefixes", shard, stamp_)
+        write_prefix_shard(target, shard, prefixes)
+    target.drop_beyond("prefixes", shard if prefixes else shard - 1)
 
 
-def _add_prefix(writer: PrefixShardWriter, plan: PrefixPlan, prefix: EncodedPrefix) -> None:
-    voice = plan.voice
+def write_prefix_shard(
+    target: Target, shard: int, prefixes: Sequence[PrefixMember], *, replaces: str | None = None
+) -> None:
+    """Publish one shard of prefixes. `replaces`: as `StagedShard` has it."""
+    with PrefixShardWriter(target.root, shard, replaces=replaces) as writer:
+        for prefix in prefixes:
+            writer.add(*prefix.part())
+        writer.publish()
+
+
+def _prefix_part(job: PrefixJob) -> tuple[Mapping[str, Any], Mapping[str, np.ndarray]]:
+    plan, prefix = job.plan, PREFIX.do(job)
     row = {
         "prefix_id": plan.prefix_id,
-        "voice": voice.voice if voice else None,
+        "voice": plan.voice.voice if plan.voice else None,
         "role": plan.role,
-        "split": voice.split if voice else None,
-        "voice_source": voice.describe() if voice else None,
+        "split": plan.voice.split if plan.voice else None,
+        "voice_source": plan.voice.describe() if plan.voice else None,
         "voice_frames": prefix.voice_frames,
         "role_pieces": prefix.role_pieces,
     }
-    writer.add(row, prefix.streams)
+    return row, prefix.streams
 
 
 def _json(value: dict[str, Any] | None) -> str | None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from inkplex_data.config.recipe import Recipe
+from inkplex_data.errors import MachineFault
+from inkplex_data.machine import machine_fault
 from inkplex_data.pipeline.execute import Executor
 from inkplex_data.pipeline.ledger import Ledger
 from inkplex_data.pipeline.outcome import Refusals
@@ -21,6 +23,7 @@ from inkplex_data.pipeline.progress import Reporter
 from inkplex_data.pipeline.recipe_keys import RecipeKeys, is_declared, recipe_value
 from inkplex_data.pipeline.result_files import load_field, load_result, save_result
 from inkplex_data.pipeline.stamp import file_stamp, stamp
+from inkplex_data.plural import counted
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,16 @@ class Stage(Generic[J, R]):
         return load_result(self._result_folder(job), self.result)
 
     def perform(self, job: J) -> Any:
-        """As `do`, for the driver of a build: only the head comes back."""
-        folder = self._result_folder(job)
-        return load_field(folder, self.result, self.head) if self.head is not None else None
+        """As `do`, for the driver of a build: only the head comes back. Raises MachineFault for what is no call's fault."""
+        try:
+            folder = self._result_folder(job)
+            return load_field(folder, self.result, self.head) if self.head is not None else None
+        except Exception as error:
+            # Here, where the causes are still known: they do not travel between processes.
+            fault = machine_fault(error, job.build.ledger.root)
+            if fault is None or fault is error:
+                raise
+            raise fault from error
 
     def _result_folder(self, job: J) -> Path:
         ledger, mark = job.build.ledger, self.stamp(job)
@@ -163,14 +173,37 @@ def run_stage(
     refusals: Refusals,
     calls_of: Callable[[J], Iterable[str]],
 ) -> Iterator[Unit[J]]:
-    """Perform every job, in any order. One that fails refuses `calls_of` it; what would stop all is raised."""
+    """Perform every job, in any order. One that fails refuses `calls_of` it; what would stop all is raised.
+
+    What the machine stopped is tried again at the end, one at a time. Raises MachineFault where it fails again: that
+    says nothing about the call, so nothing of it is published.
+    """
     if not jobs:
         return
     reporter.stage(stage.name, len(jobs), unit=stage.unit)
-    for outcome in executor.map(stage.perform, jobs):
-        job = jobs[outcome.index]
-        if outcome.error is not None:
-            for call_id in calls_of(job):
-                refusals.refuse(call_id, outcome.error)
-        yield Unit(job, outcome.value, outcome.error is not None)
-        reporter.advance(stage.name, audio_us=job.audio_us)
+    again: list[J] = []
+
+    def units(jobs: Sequence[J], *, alone: bool) -> Iterator[Unit[J]]:
+        for outcome in executor.map(stage.perform, jobs, alone=alone):
+            job = jobs[outcome.index]
+            if isinstance(outcome.error, MachineFault):
+                if alone or outcome.error.is_final:
+                    raise _named(outcome.error, stage.name, job.key) from outcome.error
+                again.append(job)
+                continue
+            if outcome.error is not None:
+                for call_id in calls_of(job):
+                    refusals.refuse(call_id, outcome.error)
+            yield Unit(job, outcome.value, outcome.error is not None)
+            reporter.advance(stage.name, audio_us=job.audio_us)
+
+    yield from units(jobs, alone=False)
+    if again:
+        reporter.note(f"{stage.name}: {counted(len(again), 'unit')} again, one at a time")
+        yield from units(again, alone=True)
+
+
+def _named(fault: MachineFault, stage: str, key: str) -> MachineFault:
+    """The fault with the unit that met it."""
+    where = f" ({fault.where})" if fault.where else ""
+    return MachineFault(f"{fault.what}{where}", where=f"{stage} {key!r}", next_step=fault.next_step)

@@ -5,69 +5,74 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from pydantic import ValidationError
 
+from inkplex_data.atomic import write_json
 from inkplex_data.config.recipe import Recipe, validation_faults
-from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.errors import ConfigError, UsageError
-from inkplex_data.pipeline.ledger import LEDGER, Ledger
-from inkplex_data.problems import Problem
+from inkplex_data.pipeline.ledger import LEDGER, LOCK, Ledger
+from inkplex_data.store.catalog import KIND_OF, Catalog, IndexTable
 from inkplex_data.store.describe import (
     configuration_digest,
     read_description,
     write_description,
     write_pieces,
 )
+from inkplex_data.store.files import Files, LocalFiles, open_files
 from inkplex_data.store.format import SHARD_KINDS, ShardKind
-from inkplex_data.store.publish import published_shards, shard_folder
-from inkplex_data.store.reader import Store, open_store
-from inkplex_data.store.snapshot import read_snapshot, snapshot_numbers
+from inkplex_data.store.publish import is_sound, shard_folder, shard_numbers, withdraw
+from inkplex_data.store.snapshot import NEWEST_KEY, ShardRef, Snapshot, read_snapshot, snapshot_numbers
+
+STORE_NAMES: Final = frozenset(
+    {LEDGER, "store.json", "tokenizer.parquet", NEWEST_KEY, "snapshots", "splits.parquet", *SHARD_KINDS}
+    | {f"{table}.parquet" for table in KIND_OF}
+)
+"""What lies directly in the folder of a store, finished or begun."""
 
 
 @dataclass
 class Target:
-    """A store under construction. Only what a snapshot lists is fixed; later shards are this build's own."""
+    """A store under construction. Only what a snapshot lists is fixed; later shards are this build's own.
+
+    `calls`, `recordings`, `prefixes`: rows of the newest snapshot, those of lost shards too where the root tables
+    still have them. `frozen_splits`: family → split of the published calls, which never move.
+    """
 
     root: Path
+    snapshot: Snapshot | None
     calls: pl.DataFrame
     recordings: pl.DataFrame
     prefixes: pl.DataFrame
-    refused: frozenset[str]
-    has_snapshot: bool
+    lost: tuple[ShardRef, ...]
+    """Listed shards that are gone, or whose files are not all there at their sizes."""
+    unknown: tuple[ShardRef, ...]
+    """Those of `lost` of which nothing says what they held."""
     fixed: Mapping[ShardKind, int]
     """Per kind, the first shard number that no snapshot lists."""
+    frozen_splits: Mapping[str, str]
+    next_ix: Mapping[ShardKind, int]
+    """The first unused `call_ix` and `recording_ix`."""
     described: dict[str, Any] | None = None
     _ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.root)
 
-    def unpublished(self, entries: Sequence[CallEntry], *, add: bool) -> list[CallEntry]:
-        """The calls still to build. Raises UsageError for new ones in a finished store without `add`."""
-        known = set(self.calls["call_id"].to_list())
-        left = [entry for entry in entries if entry.call_id not in known]
-        new = [entry.call_id for entry in left if entry.call_id not in self.refused]
-        if self.has_snapshot and new and not add:
-            raise UsageError(
-                f"{len(new)} calls of the corpus are not in this store, among them {new[0]!r}",
-                where=str(self.root),
-                next_step="Use --add to publish them as a new snapshot, or --restart to start again.",
-            )
-        return left
-
     @property
-    def frozen_splits(self) -> dict[str, str]:
-        """Family → split of the published calls, which never move."""
-        return dict(self.calls.select("family", "split").unique().iter_rows())
+    def refused(self) -> frozenset[str]:
+        """Calls that the newest snapshot knows as refused."""
+        return (
+            frozenset(problem.call_id for problem in self.snapshot.refused) if self.snapshot else frozenset()
+        )
 
-    def next_index(self, table: pl.DataFrame, column: str) -> int:
-        """The first unused call_ix or recording_ix."""
-        return int(table[column].max()) + 1 if table.height else 0  # type: ignore[arg-type]
+    def lost_numbers(self, kind: ShardKind) -> list[int]:
+        return [ref.shard for ref in self.lost if ref.kind == kind]
 
     def describe(self, recipe: Recipe, description: Mapping[str, Any], pieces: Sequence[str]) -> None:
         """Write `store.json` unless it is there; identities that differ from it are refused."""
@@ -87,7 +92,7 @@ class Target:
             return
         differing = [
             f"{part}: the store has {_name(self.described.get(part))}, this build has {_name(wanted.get(part))}"
-            for part in ("codec", "tokenizer", "model")
+            for part in ("codec", "tokenizer", "model", "whisper")
             if self.described.get(part) is not None
             and wanted.get(part) is not None
             and self.described[part] != wanted[part]
@@ -99,9 +104,10 @@ class Target:
                 faults=differing,
                 next_step="Build into another folder, or start again with --restart.",
             )
-        if wanted.get("model") is not None and self.described.get("model") is None:
-            # The first recording came with a later snapshot.
-            self.described = self.described | {"model": wanted["model"]}
+        # The first recording, or the first call without words, came with a later snapshot.
+        late = {part: wanted[part] for part in ("model", "whisper") if wanted.get(part) is not None}
+        if not late.items() <= self.described.items():
+            self.described = self.described | late
             write_description(self.root, self.described)
 
     # Shards of this build: what they hold is noted before they are published, so that a rerun can tell
@@ -110,106 +116,109 @@ class Target:
     def is_published(self, kind: ShardKind, shard: int, stamp_: str) -> bool:
         """Whether the shard is there as this plan wants it. One that differs is removed."""
         published = (self.root / shard_folder(kind, shard) / "shard.json").is_file()
-        if self._noted(kind, shard).get("stamp") == stamp_:
+        if self._noted(kind, shard) == stamp_:
             return published
-        if published:
-            shutil.rmtree(self.root / shard_folder(kind, shard))
+        withdraw(self.root / shard_folder(kind, shard))
         return False
 
-    def note(
-        self,
-        kind: ShardKind,
-        shard: int,
-        stamp_: str,
-        members: Sequence[str],
-        refused: Sequence[Problem] = (),
-    ) -> None:
-        """Write down what the shard is about to hold, and which of its planned calls were refused."""
+    def note(self, kind: ShardKind, shard: int, stamp_: str) -> None:
+        """Write down what the shard is about to hold."""
         path = self._note_path(kind, shard)
         path.parent.mkdir(parents=True, exist_ok=True)
-        body = {"stamp": stamp_, "members": list(members), "refused": [vars(problem) for problem in refused]}
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(body, ensure_ascii=False), encoding="utf-8")
-        temporary.replace(path)
-
-    def noted_members(self, kind: ShardKind, shard: int) -> list[str]:
-        return list(self._noted(kind, shard).get("members", ()))
-
-    def noted_refusals(self, kind: ShardKind, shard: int) -> list[Problem]:
-        return [Problem(**problem) for problem in self._noted(kind, shard).get("refused", ())]
+        write_json(path, {"stamp": stamp_})
 
     def drop_beyond(self, kind: ShardKind, last: int) -> None:
         """Remove unlisted shards past this plan's last one: an interrupted build of a larger corpus left them."""
-        for info in published_shards(self.root, kind):
-            if info.shard > max(last, self.fixed[kind] - 1):
-                shutil.rmtree(self.root / info.key)
+        for shard in shard_numbers(open_files(self.root), kind):
+            if shard > max(last, self.fixed[kind] - 1):
+                withdraw(self.root / shard_folder(kind, shard))
+
+    def drop_unlisted(self) -> None:
+        """Remove every shard that no snapshot lists."""
+        for kind in SHARD_KINDS:
+            self.drop_beyond(kind, self.fixed[kind] - 1)
 
     def _note_path(self, kind: ShardKind, shard: int) -> Path:
         return self._ledger.root / "shards" / f"{kind}-{shard:06d}.json"
 
-    def _noted(self, kind: ShardKind, shard: int) -> dict[str, Any]:
+    def _noted(self, kind: ShardKind, shard: int) -> str | None:
         try:
-            found = json.loads(self._note_path(kind, shard).read_text(encoding="utf-8"))
+            found = json.loads(self._note_path(kind, shard).read_bytes())
         except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+            return None
+        return found.get("stamp") if isinstance(found, dict) else None
 
 
 def refuse_foreign(root: Path) -> None:
-    """Raise UsageError for a folder that holds something, but no store; it is not touched."""
+    """Raise UsageError for a folder that holds something, but no store; it is not touched.
+
+    A build's own working folder and the names of a store, whatever of them a build left when it was stopped,
+    are a store to be.
+    """
     if (root / "store.json").exists() or not root.exists():
         return
-    if not root.is_dir() or any(path.name != LEDGER for path in root.iterdir()):
-        raise UsageError(
-            "the folder is not empty, but holds no store",
-            where=str(root),
-            next_step="Choose another folder for -o.",
-        )
+    if root.is_dir():
+        names = {path.name for path in root.iterdir()}
+        begun = (root / LEDGER / LOCK).exists()
+        if not names or (begun and all(name in STORE_NAMES or _is_temporary(name) for name in names)):
+            return
+    raise UsageError(
+        "the folder is not empty, but holds no store",
+        where=str(root),
+        next_step="Choose another folder for -o.",
+    )
+
+
+def empty_store(root: Path) -> None:
+    """Remove what a build makes, and nothing else that may lie in the folder.
+
+    `store.json` goes first: without it, what a stop leaves behind is no store, and goes when the next build begins.
+    """
+    for name in ("store.json", NEWEST_KEY):
+        (root / name).unlink(missing_ok=True)
+    for name in ("snapshots", *SHARD_KINDS):
+        shutil.rmtree(root / name, ignore_errors=True)
+    for name in sorted(STORE_NAMES):
+        if name.endswith(".parquet"):
+            (root / name).unlink(missing_ok=True)
 
 
 def open_target(root: Path, recipe: Recipe) -> Target:
-    """Open the folder that a build writes into, which need not exist.
+    """Open the folder that a build writes into, which holds a store or what a stopped build left of one.
 
-    Raises ConfigError for a store of another recipe, naming the keys that differ, and StoreError for one
-    of another format.
+    What dead builds were writing is removed. Raises ConfigError for a store of another recipe, naming the keys
+    that differ, and StoreError for one of another format.
     """
     described = None
     if (root / "store.json").exists():
         described = read_description(root)
         _same_recipe(root, described, recipe)
-    numbers = snapshot_numbers(root) if described else []
+    else:
+        empty_store(root)
+    for folder in (root, root / "snapshots", *(root / kind for kind in SHARD_KINDS)):
+        _remove_temporary(folder)
+    files = open_files(root)
+    snapshots = [read_snapshot(files, number) for number in snapshot_numbers(files)]
     fixed: dict[ShardKind, int] = dict.fromkeys(SHARD_KINDS, 0)
-    if not numbers:
-        empty: dict[str, pl.DataFrame] = {
-            "calls": pl.DataFrame(
-                schema={
-                    "call_id": pl.String,
-                    "call_ix": pl.Int64,
-                    "family": pl.String,
-                    "split": pl.String,
-                    "audio_sha256": pl.String,
-                }
-            ),
-            "recordings": pl.DataFrame(
-                schema={"recording_id": pl.String, "recording_ix": pl.Int32, "content_sha256": pl.String}
-            ),
-            "prefixes": pl.DataFrame(schema={"prefix_id": pl.String}),
-        }
-        return Target(
-            root, empty["calls"], empty["recordings"], empty["prefixes"], frozenset(), False, fixed, described
-        )
-    snapshot = read_snapshot(root)
-    for ref in snapshot.shards:
+    for ref in (ref for snapshot in snapshots for ref in snapshot.shards):
         fixed[ref.kind] = max(fixed[ref.kind], ref.shard + 1)
-    with open_store(root) as store:
-        return Target(
-            root,
-            *_tables(store),
-            frozenset(problem.call_id for problem in snapshot.refused),
-            True,
-            fixed,
-            described,
-        )
+    newest = snapshots[-1] if snapshots else Snapshot(0, (), ())
+    lost = tuple(ref for ref in newest.shards if not is_sound(files, ref.kind, ref.shard, ref.sha256))
+    tables, unknown = _tables(files, newest, lost)
+    calls, recordings = tables["calls"], tables["recordings"]
+    return Target(
+        root,
+        newest if snapshots else None,
+        calls,
+        recordings,
+        tables["prefixes"],
+        lost,
+        unknown,
+        fixed,
+        frozen_splits=dict(calls.select("family", "split").unique().iter_rows()),
+        next_ix={"calls": _past(calls["call_ix"]), "recordings": _past(recordings["recording_ix"])},
+        described=described,
+    )
 
 
 def stored_recipe(root: Path) -> Recipe | None:
@@ -227,17 +236,46 @@ def stored_recipe(root: Path) -> Recipe | None:
         ) from error
 
 
-def _tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    return (
-        store.calls().collect(),
-        store.recordings().collect(),
-        store.prefixes().collect(),
+def _tables(
+    files: Files, snapshot: Snapshot, lost: Sequence[ShardRef]
+) -> tuple[dict[IndexTable, pl.DataFrame], tuple[ShardRef, ...]]:
+    """Rows of calls, recordings and prefixes, and the lost shards whose rows nothing has."""
+    whole = Catalog(files, snapshot)
+    present = Catalog(
+        files, replace(snapshot, shards=tuple(ref for ref in snapshot.shards if ref not in lost))
     )
+    found: dict[IndexTable, pl.DataFrame] = {}
+    unknown: list[ShardRef] = []
+    for table in ("calls", "recordings", "prefixes"):
+        missing = [ref for ref in lost if ref.kind == table]
+        is_listed = not missing or whole.indexed(table)
+        found[table] = (whole if is_listed else present).frame(table)
+        unknown += [] if is_listed else missing
+    return found, tuple(unknown)
+
+
+def _past(column: pl.Series) -> int:
+    """The first number past those of a column, 0 where it is empty."""
+    return int(column.max()) + 1 if len(column) else 0  # type: ignore[arg-type]
+
+
+def _is_temporary(name: str) -> bool:
+    """Whether a file or folder is one that becomes something by rename: `.tmp-…` and `.NAME.PID.tmp`."""
+    return name.startswith(".tmp-") or (name.startswith(".") and name.endswith(".tmp"))
+
+
+def _remove_temporary(folder: Path) -> None:
+    for path in [*folder.iterdir()] if folder.is_dir() else []:
+        if _is_temporary(path.name):
+            LocalFiles(folder).remove(path.name)
 
 
 def _same_recipe(root: Path, described: Mapping[str, Any], recipe: Recipe) -> None:
     wanted = recipe.model_dump(mode="json", exclude={"name"})
     stored = {key: value for key, value in described.get("configuration", {}).items() if key != "name"}
+    with suppress(ValidationError):
+        # A key that came after the store does what was done before it unless it is set.
+        stored = Recipe.model_validate(stored).model_dump(mode="json", exclude={"name"})
     if stored == wanted:
         return
     faults = [
@@ -262,8 +300,7 @@ def _differences(stored: Any, wanted: Any, at: str = "") -> list[tuple[str, Any,
 
 
 def _name(part: Any) -> str:
-    return (
-        f"{part.get('id') or part.get('name')} ({str(part.get('sha256'))[:12]})"
-        if isinstance(part, dict)
-        else str(part)
-    )
+    if not isinstance(part, dict):
+        return str(part)
+    digest = f" ({str(part['sha256'])[:12]})" if part.get("sha256") else ""
+    return f"{part.get('id') or part.get('name')}{digest}"

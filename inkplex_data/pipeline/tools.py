@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from inkplex_data.pipeline.stamp import named_files
 
 if TYPE_CHECKING:
-    from inkplex_data.audio.band import BandwidthExtension
+    from inkplex_data.audio.band_extension import BandwidthExtension
     from inkplex_data.memory.capture.inkling import Dtype, Inkling
     from inkplex_data.speech.align.transcribe import SpeechAligner
     from inkplex_data.speech.check.scorer import WhisperScorer
@@ -80,10 +80,17 @@ def diarizer(spec: str, speakers: int | None) -> Diarizer:
     return load_diarizer(spec, speakers=speakers)
 
 
-@lru_cache(maxsize=1)
 def bandwidth(name: str) -> BandwidthExtension | None:
-    """The model that widens the band of telephone speech; None for plain resampling."""
-    from inkplex_data.audio.band import bandwidth_extension
+    """The model that widens the band of telephone speech; None for plain resampling. Raises ConfigError."""
+    from inkplex_data.audio.band_extension import source_of
+
+    source = source_of(name)
+    return _bandwidth(name, None if source is None else named_files(str(source)))
+
+
+@lru_cache(maxsize=1)
+def _bandwidth(name: str, mark: str | None) -> BandwidthExtension | None:
+    from inkplex_data.audio.band_extension import bandwidth_extension
 
     return bandwidth_extension(name)
 

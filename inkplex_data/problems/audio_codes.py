@@ -21,7 +21,7 @@ AUDIO = table(
         ),
         "audio-mono": error(
             "The file has one channel, but agent and caller need a channel each.",
-            "Give the two sides as a stereo file or as two files, or build with `--mono`, which separates the speakers.",
+            "Give the two sides as a stereo file or as two files, or build with `--mono`, which separates the speakers, or with `-p moshi_single`, which leaves them together.",
         ),
         "audio-channels": error(
             "It is not clear which channel is the agent's and which the caller's.",
@@ -45,10 +45,6 @@ AUDIO = table(
         "audio-both-silent": error(
             "Both channels are silent.", "Check the file; replace it or remove the call."
         ),
-        "audio-damaged": error(
-            "Samples are missing inside the file, so everything later would be out of place.",
-            "Copy or download the file again; `ffmpeg -i FILE -f null -` shows where it is damaged.",
-        ),
         "audio-changed": error(
             "The file was replaced or grew while the build ran.",
             "Run the build again when the file is complete.",
@@ -56,6 +52,14 @@ AUDIO = table(
         "audio-truncated": repair(
             "The file ends before the length that its header declares; what is there was used.",
             "Copy or download the file again if the rest of the call matters.",
+        ),
+        "audio-damaged": repair(
+            "Samples are missing inside the file: silence that carries no loss stands in their place; where nothing tells how many they are, the call is refused.",
+            "Copy or download the file again; `ffmpeg -i FILE -f null -` shows where it is damaged.",
+        ),
+        "audio-overlap": repair(
+            "Time stamps of the file go back, as where a recorder stored a stretch twice; what came a second time was left out.",
+            "Listen to the places; export the call again if something is missing there.",
         ),
         "audio-extra-tracks": repair(
             "The file holds several audio tracks; only the first was used.",

@@ -18,7 +18,7 @@ STORE = table(
     "store",
     {
         "audio-in-two-families": error(
-            "The same audio appears in two families, so it could land in two splits.",
+            "The same audio appears in two families, as it is or coded otherwise, so it could land in two splits.",
             "Give both calls the same `family`, or remove one.",
         ),
     },
@@ -31,7 +31,7 @@ BUILD = table(
             "The call was changed on purpose, as the recipe's `augment` and `audio` ask; its sidecar says how.",
         ),
         "augmented-words": info(
-            "Words of the agent were cut at a constructed barge-in, or withheld from the text stream, as the recipe asks.",
+            "Words of the agent were cut at a constructed barge-in, or words or pieces withheld from the model, as the recipe asks.",
         ),
         "augment-noise-unusable": error(
             "The noise file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",

@@ -19,6 +19,10 @@ CORPUS = table(
             "A line of the manifest or inventory does not describe a call.",
             "Correct the line; `inkplex-data validate FILE` lists all faults in the file.",
         ),
+        "call-unnamable": error(
+            "The call's file has a name that cannot be an id: it holds a control character, or is not UTF-8.",
+            "Rename the file.",
+        ),
         "split-conflict": error(
             "Calls of one family name different splits.",
             "Give every call of the family the same `split`, or none.",
@@ -35,8 +39,16 @@ CORPUS = table(
             "The stated duration is not a positive number of seconds; the decoded audio decides.",
         ),
         "fields-ignored": info(
-            "The inventory has fields that this layout does not define; they were not used.",
-            "To use `role`, `voice`, `split` and the like, give each line an `id`, which makes the file a manifest.",
+            "The inventory has fields that mean nothing here; they were not used.",
+            "Nothing to do, unless one is a misspelling of a field of the manifest; then correct it.",
+        ),
+        "words-other-name": info(
+            "The call has no words, but a file beside it may hold them under a name that words do not have.",
+            "Name the file as the audio but for the suffix (`CALL.json` beside `CALL.wav`), or give it as `words` in a manifest.",
+        ),
+        "folders-skipped": info(
+            "Folders of the corpus were not looked into: they lead outside it, or cannot be listed.",
+            "Build with `--root` for a folder above both, or correct the permissions; a folder of its own can be built by itself.",
         ),
         "files-ignored": info(
             "The folder holds files that do not belong to any call.",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from inkplex_data.errors import CallRefused, RecordingError
+from inkplex_data.printable import in_unicode
 from inkplex_data.problems.all_codes import CODES
 from inkplex_data.problems.code_table import Severity
 
@@ -27,9 +30,18 @@ class Problem:
 
     @classmethod
     def of(cls, code: str, call_id: str, message: str, *, item: str = "") -> Problem:
-        """Stage and severity are those of the code. `item` says which word, channel or token."""
+        """Stage and severity are those of the code. `item` says which word, channel or token.
+
+        Names of files that are not UTF-8 are spelled, so that a table can hold the row.
+        """
         kind = CODES[code]
+        call_id, item, message = map(in_unicode, (call_id, item, message))
         return cls(call_id, kind.stage, code, kind.severity, item, message)
+
+    def __str__(self) -> str:
+        """As one line of a list: whose it is, its code, what is wrong."""
+        whose = self.call_id or self.item
+        return f"{whose}: [{self.code}] {self.message}" if whose else f"[{self.code}] {self.message}"
 
     @classmethod
     def of_refusal(cls, call_id: str, error: CallRefused) -> Problem:
@@ -52,13 +64,36 @@ def recording_refusal(code: str, what: str, where: Place | None = None) -> Recor
 def without_root(problem: Problem, root: Path) -> Problem:
     """`problem` on one line, with paths inside `root` relative to it: a store tells nothing of its machine."""
     item, message = problem.item, " ".join(problem.message.split())
-    for spelling in sorted({str(root), str(root.absolute()), str(root.resolve())}, key=len, reverse=True):
-        if spelling not in (".", os.sep):
-            item, message = (
-                text.replace(f"{spelling}{os.sep}", "").replace(spelling, "the corpus folder")
-                for text in (item, message)
-            )
+    for spelling in sorted({str(root.absolute()), str(root.resolve())}, key=len, reverse=True):
+        item, message = (_relative(text, in_unicode(spelling)) for text in (item, message))
     return replace(problem, item=item, message=message)
+
+
+def _relative(text: str, root: str) -> str:
+    """`text` without the path `root`, where that stands as a whole and is not the beginning of another name."""
+    if root == os.sep or root not in text:
+        return text
+    others = _longer_names(root)
+
+    def shorter(found: re.Match[str]) -> str:
+        if found["inside"]:
+            return ""
+        rest = text[found.end() :]
+        return found[0] if any(rest.startswith(other) for other in others) else "the corpus folder"
+
+    return re.sub(rf"(?<![\w./-]){re.escape(root)}(?:(?P<inside>/+)|(?![\w-]|\.\w))", shorter, text)
+
+
+@lru_cache(maxsize=16)
+def _longer_names(root: str) -> tuple[str, ...]:
+    """How the names beside `root` go on that begin with its own: ` (copy)` where `calls (copy)` lies beside `calls`."""
+    folder = Path(root)
+    try:
+        beside = [path.name for path in folder.parent.iterdir()]
+    except OSError:
+        return ()
+    longer = [name for name in beside if name.startswith(folder.name) and name != folder.name]
+    return tuple(name.removeprefix(folder.name) for name in longer)
 
 
 @dataclass

@@ -46,6 +46,14 @@ RECORDING = table(
             "The states are not three finite rows for each computed token.",
             "Export them again: one tensor [tokens, 3, width] of bfloat16 or float32 for each request.",
         ),
+        "recording-states-zero": error(
+            "Rows of the states are zero throughout, which no model computes; parts of an array were probably never written.",
+            "Export the states again, and check that every chunk of the array they came from was written.",
+        ),
+        "recording-states-repeated": error(
+            "Different tokens have the same states in every bit, which no model computes; a part was probably written twice.",
+            "Export the states again, each token's own.",
+        ),
         "recording-states-mixed": error(
             "Some requests of the recording name states and others do not.",
             "Give `states` for every request that computed tokens, or for none.",

@@ -20,6 +20,10 @@ INTERLEAVE = table(
             "Use a smaller `text.delay_s` if the opening words matter.",
         ),
         "text-no-pieces": repair("The tokenizer makes no pieces of a word.", "Correct the word's text."),
+        "text-byte-pieces": info(
+            "The tokenizer spells more than a third of the agent's text byte by byte: it was made for another language, and such text takes many frames.",
+            "Name a tokenizer that knows the language under `text.tokenizer`.",
+        ),
         "text-reserved-id": repair(
             "A piece has the id of padding or end-of-padding (3 or 0); it was not placed.",
             "Use a tokenizer with byte fallback, which has no unknown pieces.",

@@ -37,6 +37,18 @@ WORDS = table(
         "words-out-of-order": info(
             "Words were not in order of start; they were sorted, with equal starts kept in file order.",
         ),
+        "words-other-side": error(
+            "The agent's words are not said on the agent's channel: it is silent, or they lie in speech of the caller's.",
+            "Exchange the call's `channels` in the manifest (`--agent right` does so for all calls that name none), or correct the labels of its words.",
+        ),
+        "words-side-doubtful": repair(
+            "The words lie in speech of the other side rather than of their own, so the text carries no loss.",
+            "Check which channel is the agent's, the labels of the words, and whether their times fit the audio.",
+        ),
+        "words-past-agent": repair(
+            "Words of the agent begin after the end of the agent's own audio; text and agent audio carry no loss there.",
+            "Check that the transcript and the agent's file belong together, and that the file is complete.",
+        ),
         "word-malformed": repair(
             "An entry of the transcript is not a word; it was dropped.", "Correct the entry."
         ),

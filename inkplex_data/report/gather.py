@@ -41,7 +41,9 @@ def call_view(store: Store, call_id: str) -> CallView:
         tokens=None if call.recording_id is None else call.tokens,
         recording_starts_at_us=call.recording_starts_at_us or 0,
         window=store.window,
-        main_speaker=store.setting("text", "main_speaker") or "SPEAKER_MAIN",
+        main_speaker=None
+        if store.is_single_stream
+        else store.setting("text", "main_speaker") or "SPEAKER_MAIN",
         marks=() if start is None else (Mark(int(start), "response"),),
         facts=_facts(row),
     )

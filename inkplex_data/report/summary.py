@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from inkplex_data.clock import US_PER_S
+from inkplex_data.corpus.word_repair import WORD_DROPS
 from inkplex_data.grid import SPLITS
 from inkplex_data.problems import CODES
 
@@ -20,6 +21,7 @@ class StoreSummary:
     """`splits` has split, calls, families, hours; `problems` has code, severity, calls, count, meaning, remedy.
 
     `bytes_by_part` maps calls, recordings, prefixes to bytes on disk; empty where they were not counted.
+    `words_dropped_by_rule` maps the codes by which words of the transcripts were lost to their number in stored calls.
     `facts` are the identities of codec, tokenizer and model; `warnings` are what the owner must know.
     """
 
@@ -34,6 +36,7 @@ class StoreSummary:
     pad_fraction: float | None
     words: int
     words_dropped: int
+    words_dropped_by_rule: Mapping[str, int]
     pieces_dropped: int
     refused: int
     splits: pl.DataFrame
@@ -74,6 +77,7 @@ def summarise(
         else None,
         words=int(calls["words"].sum()),
         words_dropped=int(calls["words_dropped"].sum()),
+        words_dropped_by_rule=_words_dropped_by_rule(problems.filter(pl.col("call_id").is_in(stored))),
         pieces_dropped=int(calls["pieces_dropped"].sum()),
         refused=sum(call_id not in stored for call_id in errors),
         splits=_splits(calls),
@@ -82,6 +86,11 @@ def summarise(
         facts=_facts(description or {}),
         warnings=_warnings(description or {}, complete=complete),
     )
+
+
+def _words_dropped_by_rule(problems: pl.DataFrame) -> dict[str, int]:
+    counts = problems.filter(pl.col("code").is_in(WORD_DROPS)).group_by("code").len().sort("code")
+    return dict(counts.iter_rows())
 
 
 def _splits(calls: pl.DataFrame) -> pl.DataFrame:
@@ -111,7 +120,11 @@ def _problems(problems: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         problems.group_by("code", "severity")
-        .agg(calls=pl.col("call_id").n_unique(), count=pl.len(), example=pl.col("message").first())
+        .agg(
+            calls=pl.col("call_id").filter(pl.col("call_id") != "").n_unique(),
+            count=pl.len(),
+            example=pl.col("message").first(),
+        )
         .join(known, on="code", how="left", maintain_order="left")
         .sort(
             pl.col("severity").replace_strict(rank, default=3, return_dtype=pl.Int32),

@@ -12,7 +12,8 @@ import numpy as np
 from inkplex_data.clock import FRAME_US, US_PER_S
 from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER
 from inkplex_data.plural import counted
-from inkplex_data.report.view import CallView, Side, plain
+from inkplex_data.printable import plain
+from inkplex_data.report.view import CallView, Side
 
 BAND_FRAMES: Final = 125
 FRAME_PX: Final = 8
@@ -51,11 +52,11 @@ def words_of(view: CallView) -> list[ShownWord]:
     columns = ("text", "start_us", "end_us", "speaker", "frame", "pieces", "placed")
     return [
         ShownWord(
-            text=plain(text),
+            text=plain(text) or "·",
             start_us=start_us,
             end_us=end_us,
             speaker=plain(speaker or "unknown"),
-            is_agent=speaker == view.main_speaker,
+            is_agent=view.main_speaker in (None, speaker),
             frame=-1 if frame is None else frame,
             pieces=tuple(plain(view.piece(piece)) for piece in pieces or ()),
             placed=len(pieces or ()) if placed is None else placed,
@@ -130,8 +131,8 @@ def _band(canvas: _Canvas, view: CallView, words: list[ShownWord], start: int, s
         canvas.text(_x(mark.frame, start) + 4, top + 10, f"▾ {plain(mark.label)}", "mark-label")
     canvas.y += 14 if marks else 0
     _axis(canvas, view, start, stop)
-    for side in ("agent", "caller"):
-        _energy(canvas, view, side, start, stop)  # type: ignore[arg-type]
+    for side in view.sides:
+        _energy(canvas, view, side, start, stop)
         _words(canvas, [word for word in words if word.is_agent == (side == "agent")], start, stop)
         if side == "agent":
             _text_stream(canvas, view, start, stop)

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from inkplex_data.clock import US_PER_S
 from inkplex_data.plural import counted
+from inkplex_data.printable import plain
 from inkplex_data.report.summary import StoreSummary
-from inkplex_data.report.view import plain
 
 QUIET = "bright_black"
 SPLIT_COLUMNS = ("split", "#calls", "#families", "#hours", "#with memory")
@@ -113,10 +113,20 @@ def summary_facts(summary: StoreSummary) -> list[tuple[str, str]]:
             f"{counted(summary.words_dropped, 'word')}, {counted(summary.pieces_dropped, 'piece')} of others",
         ),
     ]
+    if summary.words_dropped_by_rule:
+        facts.append(("by rule", _rules(summary)))
     if summary.bytes_by_part:
         parts = ", ".join(f"{name} {byte_count(size)}" for name, size in summary.bytes_by_part.items())
         facts.append(("on disk", f"{byte_count(sum(summary.bytes_by_part.values()))} ({parts})"))
     return facts + list(summary.facts.items())
+
+
+def _rules(summary: StoreSummary) -> str:
+    """How many words each rule of the transcript cost, and how many the text stream had no frame for."""
+    rules = dict(summary.words_dropped_by_rule)
+    unplaced = summary.words_dropped - sum(rules.values())
+    rules |= {"without a frame": unplaced} if unplaced > 0 else {}
+    return ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
 
 
 def _counts(summary: StoreSummary) -> Table:

@@ -17,7 +17,8 @@ from rich.text import Text
 from inkplex_data.clock import FRAME_RATE_HZ, FRAME_US
 from inkplex_data.grid import KINDS, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PREFIX
 from inkplex_data.plural import counted
-from inkplex_data.report.view import MODALITIES, CallView, Memory, Side, plain
+from inkplex_data.printable import plain
+from inkplex_data.report.view import CallView, Memory, Side
 
 BARS = " ▁▂▃▄▅▆▇█"
 AGENT, CALLER, QUIET, LOST = "cyan", "yellow", "bright_black", "bold red"
@@ -97,12 +98,12 @@ def _prefix(view: CallView, columns: int) -> Iterator[Text]:
 
 def _row(view: CallView, start: int, stop: int, step: int) -> Iterator[Text]:
     yield from _axis(view, start, stop, step)
-    for side in ("agent", "caller"):
-        yield _energy(view, side, start, stop, step)  # type: ignore[arg-type]
-        yield from _words(view, side, start, stop, step)  # type: ignore[arg-type]
+    for side in view.sides:
+        yield _energy(view, side, start, stop, step)
+        yield from _words(view, side, start, stop, step)
         if side == "agent":
             yield _text_stream(view, start, stop, step)
-    for modality, _ in MODALITIES:
+    for modality in view.modalities:
         gaps = [bool(column.any()) for column in _columns(view.gaps(modality)[start:stop], step)]
         if any(gaps):
             yield _glyphs(f"╳ {modality}", ["╳" if gap else " " for gap in gaps], ["red"] * len(gaps))
@@ -157,7 +158,7 @@ def _words(view: CallView, side: Side, start: int, stop: int, step: int) -> Iter
             line.truncate(max(column - 1, 0))
         line.pad_right(column - line.cell_len)
         lost = side == "agent" and placed is not None and placed < len(pieces or ())
-        line.append(chop_cells(plain(text), max(width - column, 1))[0], LOST if lost else "default")
+        line.append(chop_cells(plain(text) or "·", max(width - column, 1))[0], LOST if lost else "default")
     for line in lines:
         if line.plain.strip():
             yield Text.assemble(_lane(""), line)
@@ -201,9 +202,7 @@ def _legend(view: CallView, step: int, width: int) -> Iterator[Text]:
         ],
         [("╷", "default"), (" EPAD ", QUIET), ("·", QUIET), (" PAD", QUIET)],
     ]
-    lost = view.words.filter(
-        (pl.col("speaker") == view.main_speaker) & (pl.col("placed") < pl.col("pieces").list.len())
-    ).height
+    lost = view.side_words("agent").filter(pl.col("placed") < pl.col("pieces").list.len()).height
     if lost:
         parts.append([("   red", LOST), (f" {counted(lost, 'word')} with pieces not placed", QUIET)])
     yield Text.assemble(*(part for group in parts for part in group))
@@ -215,7 +214,7 @@ def _legend(view: CallView, step: int, width: int) -> Iterator[Text]:
         later = f"; {counted(memory.later, 'token')} after the call's end" if memory.later else ""
         yield Text(f"live: tokens in memory at the end of the row, window {view.window:,}{later}", QUIET)
     notes = [] if step == 1 else [f"one column is {step} frames"]
-    if any(view.gaps(modality).any() for modality, _ in MODALITIES):
+    if any(view.gaps(modality).any() for modality in view.modalities):
         notes.append("╳ frames that carry no loss")
     missing = [name for name, db in (("agent", view.agent_db), ("caller", view.caller_db)) if db is None]
     if missing:

@@ -18,11 +18,6 @@ Side = Literal["agent", "caller"]
 MODALITIES = (("text", MASK_TEXT), ("agent", MASK_AGENT), ("caller", MASK_CALLER))
 
 
-def plain(text: str) -> str:
-    """`text` on one line: characters that would move a cursor or are not printable become `·`."""
-    return "".join(letter if letter.isprintable() else "·" for letter in text) or "·"
-
-
 @dataclass(frozen=True)
 class PrefixSummary:
     """The prefix before the call: `frames` in all; two silences of equal length around the role pieces."""
@@ -58,7 +53,7 @@ class CallView:
 
     `ids` int32 [F], `tags` uint8 [F] and `mask` uint8 [F] are the text stream, and `spelled` the pieces of
     its ids as text; `agent_db` and `caller_db` float32 [F] the level in dBFS of every frame, None where the
-    audio was not at hand. `words` has text, start_us, end_us, speaker, frame, placed and pieces. `tokens`
+    audio was not at hand. `main_speaker` is None where everybody speaks in the agent's stream. `words` has text, start_us, end_us, speaker, frame, placed and pieces. `tokens`
     has arrival_us and kind; None without a recording. `facts` are shown as they are.
     """
 
@@ -74,7 +69,7 @@ class CallView:
     tokens: pl.DataFrame | None = None
     recording_starts_at_us: int = 0
     window: int = WINDOW
-    main_speaker: str = "SPEAKER_MAIN"
+    main_speaker: str | None = "SPEAKER_MAIN"
     marks: Sequence[Mark] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,13 +84,25 @@ class CallView:
         """F."""
         return len(self.ids)
 
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Who has a stream."""
+        return ("agent",) if self.main_speaker is None else ("agent", "caller")
+
+    @property
+    def modalities(self) -> tuple[str, ...]:
+        """What there is that could carry loss."""
+        return ("text", *self.sides)
+
     def piece(self, piece_id: int) -> str:
         """A piece as text, `#id` where its spelling is not known."""
         return self.spelled.get(piece_id, f"#{piece_id}")
 
     def side_words(self, side: Side) -> pl.DataFrame:
         """The words of one side, by onset. Everyone but the main speaker counts as the caller."""
-        own = (pl.col("speaker") == self.main_speaker).fill_null(value=False)
+        own = pl.lit(value=True)
+        if self.main_speaker is not None:
+            own = (pl.col("speaker") == self.main_speaker).fill_null(value=False)
         return self.words.filter(own if side == "agent" else ~own).sort("start_us", maintain_order=True)
 
     def spoken(self, side: Side) -> NDArray[np.bool_]:

@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from inkplex_data.corpus.model_config import model_config
 from inkplex_data.errors import ConfigError
-from inkplex_data.libraries import HUB_ID, hub_snapshot, model_config, seed_of
+from inkplex_data.libraries import HUB_ID, hub_snapshot, seed_of
 
 WAYS_ON: Final = (
     "Name a local folder or .safetensors file with the weights (`--codec /path/to/mimi`), "

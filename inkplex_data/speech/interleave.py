@@ -58,13 +58,14 @@ def interleave(
     in_word_padding: int | None = None,
     delay_us: int = 0,
     speaker_tokens: bool = False,
-    main_speaker: str = "SPEAKER_MAIN",
+    main_speaker: str | None = "SPEAKER_MAIN",
 ) -> TextStream:
     """Place the agent's words on the `frames` frames of a call.
 
-    In this order: stable sort by start; keep `main_speaker`, or with `speaker_tokens` every speaker, BOS
-    before the main speaker's first word and EOS before the first word after it; drop words with end ≤ start;
-    drop words with end − delay ≤ 0; onset from start − delay, a negative one on frame 0.
+    In this order: stable sort by start; keep `main_speaker`, every speaker where that is None, or with
+    `speaker_tokens` every speaker, BOS before the main speaker's first word and EOS before the first word after
+    it; drop words with end ≤ start; drop words with end − delay ≤ 0; onset from start − delay, a negative one on
+    frame 0.
 
     overflow: a new word takes the place of the last one's pending pieces (`replace`), or queues behind them
     (`shift`). rounding: `exact` integers, or `kyutai`, which computes (start − delay) × 12.5 in double
@@ -85,7 +86,7 @@ def interleave(
     markers = np.zeros(len(words), np.int64)
     order = np.argsort(table.start, kind="stable")
     speakers = [word.speaker for word in words]
-    is_main = np.array([speaker == main_speaker for speaker in speakers], bool)
+    is_main = np.array([main_speaker in (None, speaker) for speaker in speakers], bool)
     if speaker_tokens:
         markers[order] = speaker_markers(is_main[order], speaker_changes([speakers[i] for i in order]))
     fates = _word_fates(table, delay_us, None if speaker_tokens else is_main)

@@ -8,13 +8,14 @@ one, trained by examples/train_tokenizer.py, comes with the package.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from inkplex_data.errors import ConfigError, UsageError
+from inkplex_data.errors import ConfigError, CorpusError, UsageError
 from inkplex_data.grid import TEXT_CARD
+from inkplex_data.reading import read_bounded
 from inkplex_data.speech.tokenizer_spans import SpanFinder, Spans
 
 if TYPE_CHECKING:
@@ -62,19 +63,18 @@ class TextTokenizer:
         """
         file = SMALL_MODEL if path is None else Path(path)
         try:
-            with file.open("rb") as opened:
-                serialized = opened.read(MAX_MODEL_BYTES + 1)
+            serialized = read_bounded(file, MAX_MODEL_BYTES)
         except OSError as error:
             raise ConfigError(
                 f"the tokenizer cannot be read: {error.strerror or error}",
                 where=str(file),
                 next_step="Give the path of a SentencePiece model, or none to use the small one that comes with the package.",
             ) from error
-        if len(serialized) > MAX_MODEL_BYTES:
+        except CorpusError as error:
             raise ConfigError(
                 f"a tokenizer of more than {MAX_MODEL_BYTES:,} bytes is not a SentencePiece model of 32,000 pieces",
                 where=str(file),
-            )
+            ) from error
         return cls(serialized, SMALL_NAME if path is None else file.name)
 
     @property
@@ -106,6 +106,10 @@ class TextTokenizer:
         found = [list(fresh[word] if word in fresh else self._ids_of[word]) for word in words]
         _keep(self._ids_of, fresh)
         return found
+
+    def byte_pieces(self, ids: Iterable[int]) -> int:
+        """How many of these pieces stand for a single byte, since the model has no piece for its character."""
+        return sum(self._model.is_byte(list(ids)))
 
     def pieces_with_spans(self, text: str) -> Spans:
         """Pieces of `text` and the bytes of its UTF-8 that each stands for: (ids, starts, ends).
@@ -146,7 +150,10 @@ def _load(serialized: bytes, name: str) -> SentencePieceProcessor:
         if not serialized:
             raise RuntimeError("the file is empty")
         model.LoadFromSerializedProto(serialized)
-    except RuntimeError as error:
+        # A damaged model loads, and fails at the piece that is no text.
+        for piece_id in range(model.vocab_size()):
+            model.id_to_piece(piece_id)
+    except (RuntimeError, UnicodeDecodeError) as error:
         raise ConfigError(f"not a SentencePiece model: {error}", where=name) from error
     faults = [
         f"the id of {token} is {got}; the text stream needs {wanted}"

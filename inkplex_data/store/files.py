@@ -7,16 +7,20 @@ streamed writes of local arrays, which need a path.
 from __future__ import annotations
 
 import glob
+import io
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.machine import naming
+from inkplex_data.store.read_errors import NO_RANGES, local_access, missing_library, remote_access
 
-RESTORE = "Restore the file from a copy, or delete its shard folder and run the build again."
+RESTORE = "Restore the file from a copy, or delete its shard folder and run the same build again, which makes it anew."
 """What to do about a damaged or missing file of a shard."""
 
 
@@ -37,7 +41,10 @@ def check_key(key: str, *, where: str) -> str:
 
 
 class Files(Protocol):
-    """The few operations that a store needs. Missing files give None or an empty list, never an error."""
+    """The few operations that a store needs. Missing files give None or an empty list, never an error.
+
+    What cannot be read although it may be there raises StoreError.
+    """
 
     root: str
 
@@ -99,6 +106,18 @@ def fsync(path: Path) -> None:
         os.close(handle)
 
 
+def open_regular(path: Path) -> io.FileIO:
+    """A file opened for reading; FileNotFoundError for a folder, pipe or device, which would block or never end."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise FileNotFoundError(f"{path} is not a file")
+        return os.fdopen(handle, "rb", buffering=0)
+    except BaseException:
+        os.close(handle)
+        raise
+
+
 class LocalFiles:
     """A folder on this machine. Whole files are replaced by rename."""
 
@@ -114,28 +133,40 @@ class LocalFiles:
 
     def size_bytes(self, key: str) -> int | None:
         path = self.folder / key
-        return path.stat().st_size if path.is_file() else None
+        try:
+            with local_access(path):
+                found = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
 
     def read(self, key: str) -> bytes | None:
+        path = self.folder / key
         try:
-            return (self.folder / key).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            with local_access(path), open_regular(path) as file:
+                return file.readall()
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        with (self.folder / key).open("rb") as file:
+        path = self.folder / key
+        with local_access(path), open_regular(path) as file:
             return [os.pread(file.fileno(), stop - start, start) for start, stop in ranges]
 
     def names(self, key: str) -> list[str]:
         folder = self.folder / key
-        return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+        with local_access(folder):
+            return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
 
     def tree(self, key: str) -> list[str]:
         folder = self.folder / key
-        return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+        with local_access(folder):
+            return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
     def open(self, key: str) -> IO[bytes]:
-        return (self.folder / key).open("rb")
+        path = self.folder / key
+        with local_access(path):
+            return cast(IO[bytes], open_regular(path))
 
     def write(self, key: str, data: bytes, *, exclusive: bool = False) -> None:
         target = self.folder / key
@@ -144,7 +175,7 @@ class LocalFiles:
             leftover.unlink()  # of a process that was killed here; a store has one writer at a time
         temporary = target.with_name(f".tmp-{target.name}-{secrets.token_hex(4)}")
         try:
-            with temporary.open("wb") as file:
+            with naming(target), temporary.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -191,11 +222,11 @@ class FsspecFiles:
         try:
             self.fs: Any
             self.fs, self.prefix = fsspec.core.url_to_fs(self.root)
-        except (ImportError, ValueError) as error:
+        except ImportError as error:
+            raise missing_library(self.root, error) from error
+        except ValueError as error:
             raise StoreError(
-                f"cannot open this URL: {error}",
-                where=url,
-                next_step="Install the fsspec package for its protocol (s3fs, gcsfs, adlfs …) or correct it.",
+                f"cannot open this URL: {error}", where=url, next_step="Correct the URL."
             ) from error
 
     def _full(self, key: str) -> str:
@@ -209,28 +240,47 @@ class FsspecFiles:
 
     def size_bytes(self, key: str) -> int | None:
         try:
-            info = self.fs.info(self._full(key))
+            with remote_access(self.describe(key)):
+                info = self.fs.info(self._full(key))
         except FileNotFoundError:
             return None
-        return int(info["size"]) if info["type"] == "file" else None
+        if info["type"] != "file":
+            return None
+        if info["size"] is None:
+            raise StoreError(
+                "the server does not say how long this file is",
+                where=self.describe(key),
+                next_step="Use a server that sends Content-Length, or copy the store here.",
+            )
+        return int(info["size"])
 
     def read(self, key: str) -> bytes | None:
         try:
-            return bytes(self.fs.cat_file(self._full(key)))
+            with remote_access(self.describe(key)):
+                return bytes(self.fs.cat_file(self._full(key)))
         except (FileNotFoundError, IsADirectoryError):
             return None
 
     def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         full = self._full(key)
         starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
-        # Object stores fetch these side by side.
-        parts = self.fs.cat_ranges([full] * len(ranges), starts, stops, on_error="raise")
+        with remote_access(self.describe(key)):
+            # Object stores fetch these side by side.
+            parts = self.fs.cat_ranges([full] * len(ranges), starts, stops, on_error="raise")
+        for (start, stop), part in zip(ranges, parts, strict=True):
+            if len(part) > stop - start:  # the whole file, whatever was asked for
+                raise StoreError(
+                    "the server does not answer Range requests",
+                    where=self.describe(key),
+                    next_step=NO_RANGES,
+                )
         return [bytes(part) for part in parts]
 
     def names(self, key: str) -> list[str]:
         try:
-            self.fs.invalidate_cache()  # listings are cached, and another process may have published
-            found = self.fs.ls(self._full(key), detail=False)
+            with remote_access(self.describe(key)):
+                self.fs.invalidate_cache()  # listings are cached, and another process may have published
+                found = self.fs.ls(self._full(key), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
         # Some object stores list the folder itself among its entries.
@@ -241,15 +291,16 @@ class FsspecFiles:
     def tree(self, key: str) -> list[str]:
         base = self._full(key).rstrip("/") + "/"
         try:
-            self.fs.invalidate_cache()
-            found = self.fs.find(base)
+            with remote_access(self.describe(key)):
+                self.fs.invalidate_cache()
+                found = self.fs.find(base)
         except FileNotFoundError:
             return []
         return sorted(name.removeprefix(base) for name in found)
 
     def open(self, key: str) -> IO[bytes]:
-        handle: IO[bytes] = self.fs.open(self._full(key), "rb")
-        return handle
+        with remote_access(self.describe(key)):
+            return cast(IO[bytes], _RemoteFile(self.fs.open(self._full(key), "rb"), self.describe(key)))
 
     def write(self, key: str, data: bytes, *, exclusive: bool = False) -> None:
         full = self._full(key)
@@ -275,3 +326,32 @@ class FsspecFiles:
                 self.fs.rmdir(path)
             elif self.fs.exists(path):
                 self.fs.rm_file(path)
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file of fsspec's whose failures are of the error family."""
+
+    def __init__(self, handle: Any, where: str) -> None:
+        self._handle, self._where = handle, where
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with remote_access(self._where):
+            return int(self._handle.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._handle.tell())
+
+    def read(self, size: int = -1) -> bytes:
+        with remote_access(self._where):
+            return bytes(self._handle.read(size))
+
+    def close(self) -> None:
+        if not self.closed:
+            self._handle.close()
+        super().close()

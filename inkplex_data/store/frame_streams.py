@@ -1,6 +1,6 @@
 """The streams along the frames of a call: one line each, from which everything else about them is derived.
 
-That is the arrays of a shard and their checks (`store/shard.py`, `store/verify_shard.py`), the streams of a call with
+That is the arrays of a shard and their checks (`store/shard.py`, `store/verify/shard_content.py`), the streams of a call with
 and without its prefix (`store/call.py`), the columns of `frames()` (`store/lazy.py`), the size of a shard
 (`pipeline/planning/sharding.py`), the tensors of a batch (`loader/`) and which of their rows the loss mask governs.
 A new stream is a line here and a value in the builder's `CallPart`.
@@ -82,7 +82,7 @@ STREAMS: tuple[FrameStream, ...] = (
     ),
     # Agent q0–7, caller q0–7.
     FrameStream("codes", "uint16", 2 * CODEBOOKS, in_prefix=True, columns=_SIDES, tensor=_IDS, mask_bits=_BITS),
-    # Bits of the modalities that may carry loss, `grid.MASK_*`: none over a prefix.
+    # Bits of the modalities that may carry loss, and of text that is no input, `grid.MASK_*`: none over a prefix.
     FrameStream("mask", "uint8", columns=(Column("mask"),), tensor=("mask", "uint8")),
     # RMS of agent and caller in dBFS.
     FrameStream("level", "int8", 2, fill=LEVEL_FLOOR_DB, optional=True, columns=(Column("level"),)),

@@ -5,22 +5,30 @@ Bytes depend on the rows and the PyArrow version alone: no clock, no path, no th
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from inkplex_data.errors import StoreCorruptError, UsageError
+from inkplex_data.errors import StoreCorruptError, StoreError, UsageError
+from inkplex_data.store.digests import FileDigest, digest_stored
 from inkplex_data.store.files import RESTORE, Files
+from inkplex_data.store.read_errors import local_access
 
 Schema = Mapping[str, pl.DataType]
 Compression = Literal["zstd", "lz4"]
 _COMPAT = pl.CompatLevel.oldest()
+_UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, MemoryError, OverflowError)
+"""What Arrow raises for files that are no Parquet, or whose pages are damaged."""
+ROWS_ANYWAY: Final = 1 << 20
+ROWS_PER_BYTE: Final = 256
+"""A file may claim this many rows. Constant columns take next to nothing, but no table has only such."""
 
 
 def fit(table: pl.DataFrame, schema: Schema, *, what: str) -> pl.DataFrame:
@@ -71,8 +79,10 @@ class TableWriter:
         if metadata:
             arrow = arrow.with_metadata(dict(metadata))
         self._arrow = arrow
+        # Arrow takes a path with a colon for a URL, and opens no name that is not UTF-8; a file is neither.
+        self._file = path.open("wb")
         self._writer = pq.ParquetWriter(
-            path,
+            self._file,
             arrow,
             compression=compression,
             compression_level=3 if compression == "zstd" else None,
@@ -89,7 +99,10 @@ class TableWriter:
 
     def close(self) -> None:
         """Write the footer."""
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
 
     def __enter__(self) -> TableWriter:
         return self
@@ -112,15 +125,27 @@ def groups_of(ends: Sequence[int], offset: int, rows: int) -> tuple[list[int], i
 class TableReader:
     """Reads row ranges and columns of one Parquet file, verifying page checksums. Safe between threads."""
 
-    def __init__(self, files: Files, key: str) -> None:
-        """Raises StoreCorruptError if the file is missing or its footer cannot be read."""
+    def __init__(
+        self, files: Files, key: str, *, digest: FileDigest | None = None, data: bytes | None = None
+    ) -> None:
+        """`digest` is what the file was published with, compared before anything of it is believed; `data` are the
+        file's bytes where they are in memory already.
+
+        Raises StoreCorruptError if the file is missing, is another one or its footer cannot be read.
+        """
         self.where = files.describe(key)
-        self._files, self._key = files, key
+        self._files, self._key, self._data = files, key, data
         self._metadata: Any = None
+        if digest is not None:
+            try:
+                digest.check(digest_stored(files, key), where=self.where)
+            except FileNotFoundError as error:
+                raise self._missing() from error
         with self._open() as file:
             self._metadata = file.metadata
-            self.schema: dict[str, pl.DataType] = dict(pl.from_arrow(file.schema_arrow.empty_table()).schema)  # type: ignore[union-attr]
+            self.schema: dict[str, pl.DataType] = self._polars(file.schema_arrow)
         counts = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+        self._check_claims(counts)
         self._ends = list(accumulate(counts))
         self.rows: int = self._ends[-1] if self._ends else 0
 
@@ -138,7 +163,10 @@ class TableReader:
         Raises StoreCorruptError for damaged pages, and for columns and ranges that the file does not have.
         """
         names = list(self.schema if columns is None else columns)
-        table = pl.from_arrow(self.read_arrow(offset, rows, columns=names))
+        try:
+            table = pl.from_arrow(self.read_arrow(offset, rows, columns=names))
+        except pl.exceptions.PanicException as error:
+            raise self._corrupt("holds values that its types do not have") from error
         assert isinstance(table, pl.DataFrame)
         return table.select(names)
 
@@ -153,9 +181,9 @@ class TableReader:
         try:
             with self._open() as file:
                 table = file.read_row_groups(groups, columns=list(columns), use_threads=False)
-        except (OSError, pa.ArrowException) as error:
-            if isinstance(error, StoreCorruptError):
-                raise
+        except StoreError:
+            raise
+        except _UNREADABLE as error:
             raise self._corrupt(f"cannot be read: {error}") from error
         return table.slice(skip, rows)
 
@@ -167,15 +195,63 @@ class TableReader:
             start = end
 
     def _open(self) -> Any:
-        path = self._files.path(self._key)
         try:
-            # A path given as text would be looked up among Arrow's file systems first, at each read.
-            source = self._files.open(self._key) if path is None else pa.OSFile(str(path))
-            return pq.ParquetFile(source, metadata=self._metadata, page_checksum_verification=True)
+            return pq.ParquetFile(self._source(), metadata=self._metadata, page_checksum_verification=True)
         except FileNotFoundError as error:
-            raise StoreCorruptError("the table is missing", where=self.where, next_step=RESTORE) from error
-        except (OSError, pa.ArrowException) as error:
+            raise self._missing() from error
+        except StoreError:
+            raise
+        except _UNREADABLE as error:
             raise self._corrupt(f"cannot be opened: {error}") from error
+
+    def _source(self) -> Any:
+        if self._data is not None:
+            return pa.BufferReader(self._data)
+        path = self._files.path(self._key)
+        if path is None:
+            return self._files.open(self._key)
+        # Opening a pipe would wait for its writer; what was a file before is one.
+        if self._metadata is None and self._files.size_bytes(self._key) is None:
+            raise FileNotFoundError(self.where)
+        with local_access(self.where):
+            # A path given as text would be looked up among Arrow's file systems first, at each read.
+            return pa.OSFile(os.fsencode(path))
+
+    def _polars(self, schema: pa.Schema) -> dict[str, pl.DataType]:
+        """Polars' types of the columns. Types that no table of a store has are not put to Polars, which may panic."""
+        for column in schema:
+            if not _is_plain(column.type):
+                raise self._corrupt(f"its column {column.name!r:.80} has the type {column.type}")
+        return dict(pl.from_arrow(schema.empty_table()).schema)  # type: ignore[union-attr]
+
+    def _check_claims(self, counts: Sequence[int]) -> None:
+        """Row counts come from the file, and set how much memory a read takes: they are bounded by its real size."""
+        size = len(self._data) if self._data is not None else self._files.size_bytes(self._key) or 0
+        claimed = sum(max(count, 0) for count in counts)
+        if min(counts, default=0) < 0 or claimed > ROWS_ANYWAY + ROWS_PER_BYTE * size:
+            raise self._corrupt(f"claims {claimed:,} rows, more than its {size:,} bytes can hold")
+
+    def _missing(self) -> StoreCorruptError:
+        return self._corrupt("the table is missing")
 
     def _corrupt(self, what: str) -> StoreCorruptError:
         return StoreCorruptError(" ".join(what.split()), where=self.where, next_step=RESTORE)
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    """Whether the tables of stores, and columns that builders add to them, may have this type."""
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_dictionary(type_):
+        return _is_plain(type_.value_type)
+    return any(
+        kind(type_)
+        for kind in (
+            pa.types.is_integer,
+            pa.types.is_floating,
+            pa.types.is_boolean,
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_null,
+        )
+    )

@@ -6,7 +6,6 @@ not part of the store, on object stores too, where nothing renames. Published sh
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
@@ -14,23 +13,16 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from inkplex_data.errors import StoreCorruptError, StoreError
-from inkplex_data.store.documents import dump_json, load_json, take
-from inkplex_data.store.files import Files, LocalFiles, check_key, fsync, open_files
+from inkplex_data.store.digests import FileDigest, digest_file, take_digests
+from inkplex_data.store.documents import dump_json, parse_json, read_document, take
+from inkplex_data.store.files import RESTORE, Files, LocalFiles, fsync, open_files
 from inkplex_data.store.format import FORMAT, SHARD_KINDS, ShardKind
 
 _SHARD_NAME = re.compile(r"\d{6,}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class FileDigest:
-    """Size and SHA-256 of one file."""
-
-    size_bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -46,6 +38,18 @@ class ShardInfo:
     @property
     def key(self) -> str:
         return shard_folder(self.kind, self.shard)
+
+    def digest(self, name: str, *, where: str) -> FileDigest:
+        """What the file `name` of the shard was published with. Raises StoreCorruptError if none of that name was."""
+        digest = self.files.get(name)
+        if digest is None:
+            raise StoreCorruptError("shard.json lists no such file", where=where, next_step=RESTORE)
+        return digest
+
+    @cached_property
+    def by_key(self) -> dict[str, FileDigest]:
+        """The same digests by the files' keys in the store."""
+        return {f"{self.key}/{name}": digest for name, digest in self.files.items()}
 
     @property
     def size_bytes(self) -> int:
@@ -69,31 +73,18 @@ def read_shard(files: Files, kind: ShardKind, shard: int) -> ShardInfo | None:
     """
     key = f"{shard_folder(kind, shard)}/shard.json"
     where = files.describe(key)
-    document = load_json(files, key)
-    if document is None:
+    data = read_document(files, key)
+    if data is None:
         return None
+    document = parse_json(data, where=where)
     if document.get("format") != FORMAT or document.get("kind") != kind or document.get("shard") != shard:
-        raise StoreCorruptError(
-            f"does not describe shard {shard} of kind {kind}, format {FORMAT}", where=where
-        )
+        what = f"does not describe shard {shard} of kind {kind}, format {FORMAT}"
+        raise StoreCorruptError(what, where=where, next_step=RESTORE)
     counts: dict[str, int] = take(document, "counts", dict, where=where)
-    listed: dict[str, object] = take(document, "files", dict, where=where)
     for name in counts:
         take(counts, name, int, where=where)
-    digests = {}
-    for name, entry in listed.items():
-        check_key(name, where=where)
-        if not isinstance(entry, dict):
-            raise StoreCorruptError(f"file {name!r} has no size and digest", where=where)
-        digest = FileDigest(
-            take(entry, "size_bytes", int, where=where), take(entry, "sha256", str, where=where)
-        )
-        if digest.size_bytes < 0 or not _SHA256.fullmatch(digest.sha256):
-            raise StoreCorruptError(f"file {name!r} has an invalid size or digest", where=where)
-        digests[name] = digest
-    data = files.read(key)
-    assert data is not None
-    return ShardInfo(kind, shard, counts, digests, hashlib.sha256(data).hexdigest())
+    digests = take_digests(take(document, "files", dict, where=where), where=where)
+    return ShardInfo(kind, shard, counts, digests, FileDigest.of(data).sha256)
 
 
 def published_shards(root: str | os.PathLike[str] | Files, kind: ShardKind) -> list[ShardInfo]:
@@ -103,10 +94,29 @@ def published_shards(root: str | os.PathLike[str] | Files, kind: ShardKind) -> l
     return [info for info in found if info is not None]
 
 
-def digest_file(path: Path) -> FileDigest:
-    """Size and SHA-256 of a local file, read once with little memory."""
-    with path.open("rb") as file:
-        return FileDigest(os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+def is_sound(files: Files, kind: ShardKind, shard: int, sha256: str) -> bool:
+    """Whether a shard is there as it was published, by the digest of its `shard.json` and the sizes of its files.
+
+    The files' digests are for `verify`, which reads every byte.
+    """
+    try:
+        info = read_shard(files, kind, shard)
+    except StoreCorruptError:
+        return False
+    return (
+        info is not None
+        and info.sha256 == sha256
+        and all(
+            files.size_bytes(f"{info.key}/{name}") == digest.size_bytes for name, digest in info.files.items()
+        )
+    )
+
+
+def withdraw(folder: Path) -> None:
+    """Remove a local shard. `shard.json` goes first, so that one stopped halfway is no shard."""
+    (folder / "shard.json").unlink(missing_ok=True)
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 class StagedShard:
@@ -117,12 +127,18 @@ class StagedShard:
     temporary folder that `publish` uploads.
     """
 
-    def __init__(self, root: str | os.PathLike[str], kind: ShardKind, shard: int) -> None:
-        """Raises StoreError if the shard is published already."""
+    def __init__(
+        self, root: str | os.PathLike[str], kind: ShardKind, shard: int, *, replaces: str | None = None
+    ) -> None:
+        """`replaces`: the SHA-256 of the `shard.json` that snapshots list, for a shard that was lost or damaged.
+
+        Raises StoreError if the shard is published already, and not to be replaced.
+        """
         assert kind in SHARD_KINDS
         self.files = open_files(root)
         self.kind, self.shard = kind, shard
         self.key = shard_folder(kind, shard)
+        self._replaces = replaces
         self._refuse_published()
         if isinstance(self.files, LocalFiles):
             parent = self.files.folder / kind
@@ -136,7 +152,10 @@ class StagedShard:
             self.folder = Path(tempfile.mkdtemp(prefix=f"inkplex-{kind}-{shard:06d}-"))
 
     def publish(self, counts: Mapping[str, int]) -> ShardInfo:
-        """Make the shard part of the store. Raises StoreError if it is published already."""
+        """Make the shard part of the store.
+
+        Raises StoreError if it is published already, and for a replacement that differs from what was published.
+        """
         names = sorted(p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file())
         digests = {name: digest_file(self.folder / name) for name in names}
         document = dump_json(
@@ -148,8 +167,16 @@ class StagedShard:
                 "files": {name: vars(digest) for name, digest in digests.items()},
             }
         )
+        sha256 = FileDigest.of(document).sha256
+        if self._replaces is not None and sha256 != self._replaces:
+            raise StoreError(
+                "the shard was made anew, and its bytes differ from those that were published",
+                where=self.files.describe(self.key),
+                next_step="Restore it from a copy, or use --update to publish what the corpus gives now.",
+            )
         self._refuse_published()
         # Without shard.json it is what a build that stopped here left behind.
+        self.files.remove(f"{self.key}/shard.json")
         self.files.remove(self.key)
         if isinstance(self.files, LocalFiles):
             target = self.files.folder / self.key
@@ -164,14 +191,14 @@ class StagedShard:
                 self.files.put(self.folder / name, f"{self.key}/{name}")
         self.files.write(f"{self.key}/shard.json", document)
         self.abort()
-        return ShardInfo(self.kind, self.shard, dict(counts), digests, hashlib.sha256(document).hexdigest())
+        return ShardInfo(self.kind, self.shard, dict(counts), digests, sha256)
 
     def abort(self) -> None:
         """Remove the temporary folder, if it is still there."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _refuse_published(self) -> None:
-        if self.files.size_bytes(f"{self.key}/shard.json") is not None:
+        if self._replaces is None and self.files.size_bytes(f"{self.key}/shard.json") is not None:
             raise StoreError(
                 "this shard is published already, and published shards never change",
                 where=self.files.describe(self.key),

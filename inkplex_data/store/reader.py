@@ -17,14 +17,14 @@ from inkplex_data.store import frame_streams, lazy
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.call import Call, ComposedCall, StoredPrefix
-from inkplex_data.store.catalog import Catalog
-from inkplex_data.store.describe import read_description, read_pieces
+from inkplex_data.store.catalog import Catalog, family_splits, shard_table
+from inkplex_data.store.describe import description_of, read_pieces, require_store
 from inkplex_data.store.files import Files, open_files
+from inkplex_data.store.forks import check_fork
 from inkplex_data.store.format import WORDS, ShardKind
-from inkplex_data.store.index import family_splits
 from inkplex_data.store.parquet import TableReader
-from inkplex_data.store.publish import shard_folder
-from inkplex_data.store.snapshot import Snapshot, read_snapshot
+from inkplex_data.store.publish import ShardInfo, shard_folder
+from inkplex_data.store.snapshot import ShardRef, Snapshot, listed_shard, read_snapshot
 
 __all__ = ["Call", "ComposedCall", "Store", "StoredPrefix", "open_store"]
 
@@ -45,11 +45,15 @@ def open_store(root: str | os.PathLike[str], snapshot: int | None = None) -> Sto
 
     A store whose first build has not finished has no snapshot: its published shards are shown, and
     `Store.complete` is False. Needs no lock: what is published never changes.
-    Raises StoreError if there is no store or no such snapshot, StoreCorruptError if a listed shard is gone.
+    What is read of a shard is compared with the digests in its `shard.json`, which the snapshot lists.
+    Raises StoreError if there is no store or no such snapshot, StoreCorruptError if a listed shard is gone or the
+    snapshot is not the one that was published.
     """
     files = open_files(root)
-    description = read_description(files)
-    return Store(files, description, read_snapshot(files, snapshot))
+    check_fork(files.root)
+    require_store(files)
+    pinned = read_snapshot(files, snapshot)
+    return Store(files, description_of(files, pinned), pinned)
 
 
 class Store:
@@ -57,9 +61,11 @@ class Store:
 
     def __init__(self, files: Files, description: dict[str, Any], snapshot: Snapshot) -> None:
         self.files, self.description, self.snapshot = files, description, snapshot
-        self.catalog = Catalog(files, snapshot)
+        self._catalog = Catalog(files, snapshot, self._shard)
+        self._listed = {(ref.kind, ref.shard): ref for ref in snapshot.shards}
         self._parts: dict[Hashable, Any] = {}
         self._lock = threading.RLock()
+        self._process = os.getpid()
         for ref in snapshot.shards:
             # Locally this is one look per shard; remote reads of a lost shard fail by themselves.
             path = files.path(f"{ref.key}/shard.json")
@@ -67,7 +73,7 @@ class Store:
                 raise StoreCorruptError(
                     f"shard {ref.key} of snapshot {snapshot.number} is gone",
                     where=files.root,
-                    next_step="Run `inkplex-data verify` on the store, and build it again or restore the shard.",
+                    next_step="Restore the shard from a copy, or run the same build again, which makes it anew.",
                 )
 
     def __repr__(self) -> str:
@@ -75,6 +81,12 @@ class Store:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_reopen, (self.files.root, self.description, self.snapshot))
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tables that list what the snapshot holds."""
+        self._check_process()
+        return self._catalog
 
     @property
     def root(self) -> str:
@@ -91,6 +103,11 @@ class Store:
         """How many of the newest tokens, in order of arrival, the calls' memory holds."""
         window = self.setting("memory", "window")
         return window if isinstance(window, int) else WINDOW
+
+    @property
+    def is_single_stream(self) -> bool:
+        """Whether everybody speaks in the agent's stream and there is no caller (recipe key `audio.streams`)."""
+        return self.setting("audio", "streams") == "single"
 
     def setting(self, *keys: str) -> Any:
         """A value of the configuration that the store was built with, None where it has none."""
@@ -193,6 +210,7 @@ class Store:
                 if isinstance(part, StatesReader):
                     part.close()
             self._parts.clear()
+            self._catalog.close()
 
     def __enter__(self) -> Store:
         return self
@@ -208,22 +226,35 @@ class Store:
 
     def table(self, kind: ShardKind, shard: int, name: str) -> TableReader:
         """One Parquet table of a shard."""
-        key = f"{shard_folder(kind, shard)}/{name}.parquet"
-        return self._once(key, lambda: TableReader(self.files, key))
+        return self._once(
+            (kind, shard, name), lambda: shard_table(self.files, self._shard_at(kind, shard), name)
+        )
 
     def array(self, kind: ShardKind, shard: int, name: str) -> FrameArrayReader:
         """One frame array of a shard."""
         key = f"{shard_folder(kind, shard)}/arrays.zarr/{name}"
-        return self._once(key, lambda: FrameArrayReader(self.files, key))
+        return self._once(
+            key, lambda: FrameArrayReader(self.files, key, digests=self._shard_at(kind, shard).by_key)
+        )
 
     def states(self, shard: int) -> StatesReader:
         """The states array of a recordings shard."""
         key = f"{shard_folder('recordings', shard)}/arrays.zarr/states"
-        return self._once(key, lambda: StatesReader(key, files=self.files))
+
+        def opened() -> StatesReader:
+            info = self._shard_at("recordings", shard)
+            return StatesReader(
+                key,
+                files=self.files,
+                metadata=info.digest("arrays.zarr/states/zarr.json", where=self.files.describe(key)),
+                fingerprints=self._listed["recordings", shard].states,
+            )
+
+        return self._once(key, opened)
 
     def pieces(self) -> pl.Series | None:
         """The text tokenizer's pieces by id, None where the store keeps none."""
-        table = self._once("pieces", lambda: read_pieces(self.files))
+        table = self._once("pieces", lambda: read_pieces(self.files, self.snapshot))
         return None if table is None else table["piece"]
 
     def call_row(self, call_id: str) -> dict[str, Any]:
@@ -251,6 +282,7 @@ class Store:
         return self.catalog.frame("prefixes")
 
     def _owner(self, kind: Literal["calls", "recordings"], own_id: str) -> dict[str, Any]:
+        self._check_process()
         position = self._positions[kind].get(own_id)
         if position is None:
             known = list(self._positions[kind])
@@ -261,6 +293,19 @@ class Store:
                 next_step=f"There are {len(known)}: {shown}." if known else "It holds none.",
             )
         return self.owners(kind).row(position, named=True)
+
+    def _shard(self, ref: ShardRef) -> ShardInfo:
+        """A listed shard's description, compared with the snapshot once."""
+        return self._once(("shard", ref.kind, ref.shard), lambda: listed_shard(self.files, ref))
+
+    def _shard_at(self, kind: ShardKind, shard: int) -> ShardInfo:
+        if (kind, shard) not in self._listed:
+            raise StoreCorruptError(
+                f"a table names shard {shard_folder(kind, shard)}, which snapshot {self.snapshot.number} does not list",
+                where=self.root,
+                next_step="Run `inkplex-data verify` on the store, and build it again.",
+            )
+        return self._shard(self._listed[kind, shard])
 
     def _read_prefix(self, prefix_id: str) -> StoredPrefix:
         rows = self._prefixes.filter(pl.col("prefix_id") == prefix_id)
@@ -280,12 +325,24 @@ class Store:
 
     def _once(self, key: Hashable, make: Callable[[], T]) -> T:
         """`make()`, kept; the oldest part goes when there are too many."""
+        self._check_process()
         with self._lock:
             if key not in self._parts:
+                part = make()  # which may keep parts of its own
                 while len(self._parts) >= _OPEN_PARTS:
                     self._parts.pop(next(iter(self._parts)))
-                self._parts[key] = make()
-            return self._parts[key]
+                self._parts[key] = part
+            found: T = self._parts[key]
+            return found
+
+    def _check_process(self) -> None:
+        """In a forked process begin anew: its parent's lock may be held, and its connections are the parent's."""
+        check_fork(self.root)
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.RLock()
+            self._parts = {}
+            self.files = self._catalog.files = open_files(self.root)
+            self._catalog.close()
 
 
 def _reopen(root: str, description: dict[str, Any], snapshot: Snapshot) -> Store:

@@ -67,9 +67,10 @@ class _ShardWriter:
 
     kind: ShardKind
 
-    def __init__(self, root: str | os.PathLike[str], shard: int) -> None:
+    def __init__(self, root: str | os.PathLike[str], shard: int, *, replaces: str | None = None) -> None:
+        """`replaces`: as `StagedShard` has it. Raises StoreError if the shard is published already."""
         self.shard = shard
-        self._staged = StagedShard(root, self.kind, shard)
+        self._staged = StagedShard(root, self.kind, shard, replaces=replaces)
         self._folder = self._staged.folder
         self._rows: list[pl.DataFrame] = []
 
@@ -112,13 +113,18 @@ class CallShardWriter(_ShardWriter):
     kind: ShardKind = "calls"
 
     def __init__(
-        self, root: str | os.PathLike[str], shard: int, *, extra_columns: Schema | None = None
+        self,
+        root: str | os.PathLike[str],
+        shard: int,
+        *,
+        extra_columns: Schema | None = None,
+        replaces: str | None = None,
     ) -> None:
         """`extra_columns` types the builder's own columns of the calls table, which are inferred otherwise.
 
         Raises StoreError if the shard is published already.
         """
-        super().__init__(root, shard)
+        super().__init__(root, shard, replaces=replaces)
         self._schema = {**CALLS, **(extra_columns or {})}
         self._arrays = FrameArraysWriter(self._folder / "arrays.zarr", frame_streams.array_layout("calls"))
         self._words = self._table("words", WORDS)
@@ -190,9 +196,9 @@ class RecordingShardWriter(_ShardWriter):
 
     kind: ShardKind = "recordings"
 
-    def __init__(self, root: str | os.PathLike[str], shard: int) -> None:
+    def __init__(self, root: str | os.PathLike[str], shard: int, *, replaces: str | None = None) -> None:
         """Raises StoreError if the shard is published already."""
-        super().__init__(root, shard)
+        super().__init__(root, shard, replaces=replaces)
         self._tokens = self._table("tokens", TOKENS)
         self._states: StatesWriter | None = None
         self._width: int | None = None
@@ -276,9 +282,9 @@ class PrefixShardWriter(_ShardWriter):
 
     kind: ShardKind = "prefixes"
 
-    def __init__(self, root: str | os.PathLike[str], shard: int) -> None:
+    def __init__(self, root: str | os.PathLike[str], shard: int, *, replaces: str | None = None) -> None:
         """Raises StoreError if the shard is published already."""
-        super().__init__(root, shard)
+        super().__init__(root, shard, replaces=replaces)
         self._arrays = FrameArraysWriter(self._folder / "arrays.zarr", frame_streams.array_layout("prefixes"))
         self._ids: set[str] = set()
 

@@ -59,6 +59,32 @@ def save_aac(path: Path, samples: Array, rate: int = 16_000) -> Path:
     return path
 
 
+def save_lossy(
+    path: Path, samples: Array, codec: str, *, rate: int = 48_000, lost: range = range(0), shift: int = 0
+) -> Path:
+    """A file as the recorder of a lossy stream writes it: packets `lost` never came, stamps stay true.
+
+    `shift`: from packet 40 on stamps move by so many samples.
+    """
+    layout = "mono" if len(samples) == 1 else "stereo"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=rate, layout=layout)
+        stream.codec_context.open()
+        kind = stream.codec_context.format.name
+        resampler = av.AudioResampler(kind, layout, rate, stream.codec_context.frame_size or 1_000)
+        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples), format="fltp", layout=layout)
+        frame.sample_rate, frame.pts, frame.time_base = rate, 0, Fraction(1, rate)
+        cut = [*resampler.resample(frame), *resampler.resample(None)]
+        packets = [packet for part in [*cut, None] for packet in stream.encode(part)]
+        for number, packet in enumerate(packets):
+            # No packet may be decoded before the one ahead of it, but it may be heard.
+            packet.dts += shift if shift < 0 or number >= 40 else 0
+            packet.pts += shift if number >= 40 else 0
+            if number not in lost:
+                container.mux(packet)
+    return path
+
+
 def refused_code(action: object) -> str:
     """The code with which a call of `action` is refused, checked to say where and what to do."""
     try:

@@ -76,3 +76,17 @@ def test_the_real_call(real_data: Path) -> None:
     ]
     assert np.mean(inside) > 0.8
     assert 0.1 < speech.mean() < 0.5
+
+
+@pytest.mark.parametrize("rate_hz", [8_000, 11_025, 22_050, 48_000])
+def test_steps_keep_time_at_every_rate(rate_hz: int) -> None:
+    """A tone from the third second on begins in step 200, whatever the rate and the chunks."""
+    samples = np.zeros(4 * rate_hz + 7, np.float32)
+    samples[2 * rate_hz :] = 0.5
+    meter = LevelMeter(rate_hz)
+    for part in np.split(samples, [1, 110, 111, 5_000, 2 * rate_hz + 3]):
+        meter.push(part)
+    found = meter.levels_db()
+    assert len(found) == 401
+    np.testing.assert_allclose(found[200:], 20 * np.log10(0.5), atol=1e-4)
+    assert (found[:200] == -120).all()

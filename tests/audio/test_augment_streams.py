@@ -24,7 +24,7 @@ from inkplex_data.audio.augment_plan import CHANGES, AugmentPlan, plan_augment
 from inkplex_data.audio.augment_streams import change_agent, change_caller
 from inkplex_data.audio.files.blocks import rechunk
 from inkplex_data.audio.fir import StreamFir
-from inkplex_data.config.augment import AugmentConfig, BargeInAugment, NoiseAugment
+from inkplex_data.config.augment import AugmentConfig, BargeInAugment, NoiseAugment, SilenceAugment
 
 RATE = 24_000
 SAMPLES = 6 * RATE + 123
@@ -191,7 +191,7 @@ def test_every_section_of_the_recipe_has_its_change() -> None:
     assert drawn(AugmentConfig.model_validate(dict.fromkeys(sections)), "x").caller == ()
 
 
-OTHERS = {"seed", "splits", "barge_in", "text_delay_s", "text_mask"}
+OTHERS = {"seed", "splits", "barge_in", "text_delay_s", "text_mask", "text_mask_unit", "text_mask_loss"}
 """What `augment` says that is no change of the caller's stream."""
 
 
@@ -215,6 +215,23 @@ def test_probabilities_and_ranges() -> None:
     silent = [change.spans for change in changes if isinstance(change, Silence)]
     assert abs(len(silent) / 2_000 - 0.5) < 0.04
     assert max(end - start for spans in silent for start, end in spans) <= 30 * RATE
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 7, 300])
+def test_silence_anywhere_takes_turns_with_sound(seconds: int) -> None:
+    """Also where the caller speaks; stretches of up to 30 s and half the call, and never the whole of it."""
+    config = AugmentConfig(silence=SilenceAugment(probability=1.0, where="anywhere"))
+    speaking = ms((0, 1_000 * seconds))
+    covered = 0.0
+    for number in range(200):
+        call = CallSound(seconds * RATE, NO_UNITS, speaking, caller_rms=0.1)
+        found = made(plan_augment(config, str(number), call))["silence"].spans
+        edges = [0, *(edge for span in found for edge in span), seconds * RATE]
+        assert edges == sorted(edges)
+        lengths = np.diff(edges)
+        assert lengths.max(initial=0) <= min(30, seconds / 2) * RATE
+        covered += sum(end - start for start, end in found) / 200
+    assert seconds == 0 or abs(covered / (seconds * RATE) - 0.5) < 0.1
 
 
 def test_one_kind_off_leaves_the_others() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inkplex_data.audio.band import BandMeter, bandwidth_extension, is_telephony
+from inkplex_data.audio.band import BandMeter, is_telephony
+from inkplex_data.audio.band_extension import bandwidth_extension
 from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.audio.resample import resample
 from inkplex_data.errors import ConfigError

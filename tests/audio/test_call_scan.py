@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from inkplex_data.audio.files.audio_source import AudioSource
 from inkplex_data.clock import FRAME_SAMPLES
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import CODES, ProblemLog
-from tests.audio.made import Array, codes, noise, only, save, save_aac, save_matroska
+from tests.audio.made import Array, codes, noise, only, save, save_aac, save_lossy, save_matroska
 
 RATE = 16_000
 
@@ -169,6 +170,33 @@ def test_a_cut_file_is_reported(tmp_path: Path, form: str, subtype: str) -> None
     assert 0.5 < scan.samples / 150_000 < 0.65
 
 
+def without_tag(path: Path) -> Path:
+    """An MP3 file without its first frame, which states how many there are."""
+    raw = path.read_bytes()
+    path.write_bytes(raw[raw.index(raw[:2], 10) :])
+    return path
+
+
+def test_an_mp3_of_changing_rate_is_whole_where_a_library_takes_it_for_longer_or_shorter(
+    tmp_path: Path,
+) -> None:
+    estimates = []
+    loud_first = noise(200_000) * np.linspace(1, 0, 200_000, dtype=np.float32) ** 4
+    for name, samples in (("a", loud_first), ("b", loud_first[:, ::-1])):
+        path = without_tag(save(tmp_path / f"{name}.mp3", samples, 48_000, "MPEG_LAYER_III", "MP3"))
+        scan, log = scanned(path, strict=True)
+        estimates.append(soundfile.info(path).frames)
+        assert set(codes(log)) <= {"audio-length-differs"}
+        assert 100_000 <= scan.samples <= 101_500
+    assert min(estimates) < 190_000 and max(estimates) > 210_000
+
+
+def test_an_mp3_that_ends_within_a_frame_was_cut(tmp_path: Path) -> None:
+    path = without_tag(save(tmp_path / "a.mp3", noise(100_000), 48_000, "MPEG_LAYER_III", "MP3"))
+    path.write_bytes(path.read_bytes()[:-100])
+    assert codes(scanned(path)[1]) == ["audio-truncated"]
+
+
 def test_mp3_padding_is_told_but_is_no_repair(tmp_path: Path, real_data: Path) -> None:
     mp3 = real_data / "odd_audio" / "common_voice_en_22058266.mp3"
     call = resolve_channels({"agent": mp3, "caller": save(tmp_path / "b.wav", noise(112_896, 1), 48_000)})
@@ -178,13 +206,38 @@ def test_mp3_padding_is_told_but_is_no_repair(tmp_path: Path, real_data: Path) -
     assert "113,166" in only(log, "audio-length-differs").message
 
 
-def test_a_hole_in_an_ogg_file_is_refused(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.ogg", noise(96_000), 48_000, "VORBIS", "OGG")
-    raw = bytearray(path.read_bytes())
-    middle = len(raw) // 2
-    raw[middle : middle + 6_000] = bytes(6_000)
+def test_a_hole_of_known_length_is_filled_told_and_placed(tmp_path: Path) -> None:
+    path = save_lossy(tmp_path / "a.webm", noise(144_000), "libopus", lost=range(50, 75))
+    scan, log = scanned(path)
+    assert codes(log) == ["audio-damaged"]
+    assert "0.500 s" in only(log, "audio-damaged").message
+    assert "0.994 to 1.494 s" in only(log, "audio-damaged").message
+    assert scan.samples == 72_000
+    assert scan.holes == {"agent": ((23_844, 35_844),), "caller": ((23_844, 35_844),)}
+    assert refusal_of(path, strict=True).code == "audio-damaged"
+
+
+def test_a_stretch_stamped_twice_is_told(tmp_path: Path) -> None:
+    scan, log = scanned(save_lossy(tmp_path / "a.mkv", noise(144_000), "pcm_s16le", shift=-9_600))
+    assert codes(log) == ["audio-overlap"]
+    assert "0.201 s" in only(log, "audio-overlap").message
+    assert scan.samples == 67_180
+
+
+def test_a_hole_belongs_to_the_side_whose_file_has_it(tmp_path: Path) -> None:
+    agent = save(tmp_path / "a.wav", noise(96_000, 1), 48_000)
+    caller = save_mono_flac_with_a_hole(tmp_path / "b.flac")
+    log = ProblemLog("call")
+    scan = resolve_channels({"agent": agent, "caller": caller}).scan(log)
+    assert codes(log) == ["audio-damaged"]
+    assert scan.holes["agent"] == () and len(scan.holes["caller"]) == 1
+
+
+def save_mono_flac_with_a_hole(path: Path) -> Path:
+    raw = bytearray(save(path, noise(96_000, 1, seed=1), 48_000).read_bytes())
+    raw[len(raw) // 2 : len(raw) // 2 + 100] = bytes(100)
     path.write_bytes(raw)
-    assert refusal_of(path).code == "audio-damaged"
+    return path
 
 
 def test_damage_inside_is_refused_and_a_missing_end_is_reported(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from inkplex_data.config.recipe import Recipe
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.memory.words import assemble_words
 from inkplex_data.pipeline.run import build_store
-from inkplex_data.store.index import rebuild_index
-from inkplex_data.store.snapshot import publish_snapshot
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from tests.pipeline.memory_made import WINDOW, make_memory_corpus, make_trace_corpus
 
 CALLS = 3 + 2 + 2 + 1
@@ -371,7 +370,6 @@ def test_a_lost_recording_is_named(tampered: Path) -> None:
     for path in (tampered / "snapshots").iterdir():
         path.unlink()
     publish_snapshot(tampered)
-    rebuild_index(tampered)
     found = {violation.where: violation.rule for violation in audit(tampered).violations}
     assert found["call-0"] == "its recording 'dialogues-101' is not in the store"
     assert "plain" not in found
@@ -381,4 +379,4 @@ def test_progress_ends_at_its_total(with_memory: Path) -> None:
     seen: list[tuple[int, int]] = []
     with ink.open_store(with_memory) as store:
         audit_store(store, progress=lambda item, done, total: seen.append((done, total)))
-    assert seen[-1][0] == seen[-1][1] == CALLS + 5 + 2
+    assert seen[-1][0] == seen[-1][1] == CALLS + 5 + 2 + 1  # recordings, twins and their pair, the prefix

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.cli.app import app, main
-from inkplex_data.speech.align.align_corpus import channel_samples
 from inkplex_data.speech.align.filters import inside_us
 from inkplex_data.speech.align.vad import speech_intervals
 
@@ -71,7 +70,7 @@ def test_srt_is_timed_word_by_word_on_each_speakers_side(call: Path) -> None:
     assert " ".join(word for word, _, _ in agent) == WIZARD
     assert " ".join(word for word, _, _ in caller) == HORIZON
     for channel, words in enumerate((agent, caller)):
-        speech = speech_intervals(channel_samples(open_channel(call, channel)))
+        speech = speech_intervals(open_channel(call, channel).samples(16_000))
         for _, start, end in words:
             assert end - start >= 0.06 - 1e-9
             assert inside_us(round(start * 1e6), round(end * 1e6), speech) >= 0.5e6 * (end - start)

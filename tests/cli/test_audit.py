@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -12,12 +13,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app
+from inkplex_data.grid import MASK_ALL, PAD
 from inkplex_data.memory.versions import SessionClock, build_versions
+from inkplex_data.speech.prefix import build_prefix
 from inkplex_data.store.describe import write_description
-from inkplex_data.store.index import rebuild_index
-from inkplex_data.store.shard import RecordingShardWriter
-from inkplex_data.store.snapshot import publish_snapshot
-from tests.store.made import Made, add_calls, add_prefixes, call_part
+from inkplex_data.store.publish_snapshot import publish_snapshot
+from inkplex_data.store.shard import PrefixShardWriter, RecordingShardWriter
+from tests.store.made import Made, add_calls, call_part
 
 FRAMES = 30
 CLOCK = SessionClock(1_000_000, 0, FRAMES)
@@ -51,13 +53,31 @@ def store(tmp_path: Path) -> Path:
         writer.publish()
     versions = build_versions(tokens, CLOCK, window=8)
     with_memory = call_part(
-        "with", FRAMES, recording_id="task", recording_starts_at_us=1_000_000, prefix_id="p0"
+        "with", FRAMES, words=0, recording_id="task", recording_starts_at_us=1_000_000, prefix_id="p0"
     )
     with_memory.versions = versions
-    add_calls(made, 0, [with_memory, call_part("without", 5, versions=0)])
-    add_prefixes(made)
+    parts = [with_memory, call_part("without", 5, words=0, versions=0)]
+    for part in parts:
+        frames = len(part.streams["text"])
+        part.streams["text"], part.streams["role"] = (
+            np.full(frames, PAD, np.int32),
+            np.zeros(frames, np.uint8),
+        )
+        part.streams["mask"] = np.full(frames, MASK_ALL, np.uint8)
+    add_calls(made, 0, parts)
+    prefix = build_prefix(None, [], None)
+    with PrefixShardWriter(made.root, 0) as prefixes:
+        row = {
+            "prefix_id": "p0",
+            "voice": None,
+            "role": None,
+            "split": None,
+            "voice_frames": 0,
+            "role_pieces": 0,
+        }
+        prefixes.add(row, {"codes": prefix.codes, "text": prefix.text, "role": prefix.role})
+        prefixes.publish()
     publish_snapshot(made.root)
-    rebuild_index(made.root)
     return tmp_path / "store"
 
 

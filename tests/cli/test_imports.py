@@ -77,7 +77,8 @@ def test_states_join_a_recording(tmp_path: Path) -> None:
     recording = tmp_path / "chat-0000.recording.jsonl"
     (request,) = read_recording(recording)
     (tmp_path / "engine").mkdir()
-    save_file({"h": np.ones((len(request), 3, 2), np.float32)}, tmp_path / "engine" / "call0.safetensors")
+    rows = np.random.default_rng(0).standard_normal((len(request), 3, 2)).astype(np.float32)
+    save_file({"h": rows}, tmp_path / "engine" / "call0.safetensors")
     result = run("import", "states", recording, tmp_path / "engine", "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert f"states of {len(request)} tokens in 1 requests, width 2" in result.output

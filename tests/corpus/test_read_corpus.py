@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import unicodedata
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from inkplex_data.corpus import text_lines
 from inkplex_data.corpus.entry import AgentCaller, ChannelSpec
 from inkplex_data.corpus.read_corpus import read_corpus
+from inkplex_data.corpus.validate import validate_path
 from inkplex_data.errors import CorpusError
 
 SIDECAR = {"schema": "inkplex/sidecar@1", "identity": {"clip_id": "clip"}}
@@ -70,6 +73,27 @@ def test_moshi_layout(tmp_path: Path) -> None:
         ("duration-invalid", "d"),
         ("fields-ignored", ""),
     ]
+
+
+def test_an_inventory_obeys_the_fields_of_a_manifest_and_names_all_others(tmp_path: Path) -> None:
+    lay(tmp_path, "a.wav", "a.json", "b.wav", "w/x.json")
+    given = {"split": "test", "role": "You help.", "voice": "ann", "channels": {"agent": 1, "caller": 0}}
+    path = jsonl(
+        tmp_path,
+        {"path": "a.wav", "duration": 2, "words": None, "family": "f", **given},
+        {"path": "b.wav", "duration": 2, "words": "w/x.json", "spilt": "test", "lang": "en"},
+        {"path": "b.wav", "duration": 2, "split": "dev"},
+        name="data.jsonl",
+    )
+    corpus = read_corpus(path)
+    a, b = corpus.entries
+    assert corpus.kind == "moshi"
+    assert (a.split, a.role, a.voice, a.channels) == ("test", "You help.", "ann", ChannelSpec(1, 0))
+    assert (a.words, a.family, b.words) == (None, "f", tmp_path / "w/x.json")
+    (refused_line,) = corpus.refused
+    assert "/split" in refused_line.message and "'dev'" in refused_line.message
+    (note,) = corpus.notes
+    assert str(note) == "data.jsonl: [fields-ignored] lang, spilt (did you mean 'split'?)"
 
 
 def test_manifest(tmp_path: Path) -> None:
@@ -316,3 +340,99 @@ def test_byte_order_mark_blank_lines_and_no_last_newline(tmp_path: Path) -> None
         ("1", "m.jsonl:1"),
         ("2", "m.jsonl:3"),
     ]
+
+
+def test_linked_folders_inside_the_root_are_followed_once_and_others_named(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    lay(folder, "b/x.wav", "b/c/y.wav", ".blobs/z.wav", ".blobs/z.json", "shut/w.wav")
+    lay(tmp_path, "other/o.wav")
+    (folder / "a").symlink_to("b")  # the same folder again, under an earlier name
+    (folder / "b" / "up").symlink_to("..")  # a loop
+    (folder / "z").symlink_to(".blobs")
+    (folder / "round").symlink_to("round")
+    (folder / "out").symlink_to(tmp_path / "other")
+    corpus = read_corpus(folder)
+    assert [entry.call_id for entry in corpus.entries] == ["b/c/y", "b/x", "shut/w", "z/z"]
+    assert corpus.entries[-1].words == folder / "z/z.json"
+    assert {note.code: note.message for note in corpus.notes} == {
+        "files-ignored": "round",
+        "folders-skipped": f"out (leads outside, to {tmp_path / 'other'})",
+    }
+    wider = read_corpus(folder, root=tmp_path)
+    assert "out/o" in [entry.call_id for entry in wider.entries]
+    assert [note.code for note in wider.notes] == ["files-ignored"]
+
+
+@pytest.mark.parametrize("name", ["CALL.JSON", "CALL.Srt", "CALL.TEXTGRID", "CALL.json", "CALL.words.json"])
+def test_a_suffix_in_capitals_is_found(tmp_path: Path, name: str) -> None:
+    lay(tmp_path, "CALL.WAV", name, "CALL.SIDECAR.json", "call.json")
+    (tmp_path / "CALL.SIDECAR.json").write_text(json.dumps(SIDECAR))
+    corpus = read_corpus(tmp_path)
+    (entry,) = corpus.entries
+    assert entry.words == tmp_path / name and entry.sidecar == tmp_path / "CALL.SIDECAR.json"
+    assert [note.message for note in corpus.notes] == ["call.json"]  # another name
+
+
+def test_small_letters_come_first_and_json_before_captions(tmp_path: Path) -> None:
+    lay(tmp_path, "a.wav", "a.JSON", "a.json", "a.srt", "b.wav", "b.JSON", "b.srt")
+    assert [entry.words for entry in read_corpus(tmp_path).entries] == [
+        tmp_path / "a.json",
+        tmp_path / "b.JSON",
+    ]
+
+
+@pytest.mark.parametrize("name", ["x.wav.json", "x.wav.words.json", "x.WAV.JSON"])
+def test_words_under_another_name_are_named_and_not_taken(tmp_path: Path, name: str) -> None:
+    audio = "x.WAV" if "WAV" in name else "x.wav"
+    lay(tmp_path, audio, name)
+    for corpus in (
+        read_corpus(tmp_path),
+        read_corpus(jsonl(tmp_path, {"id": "x", "path": audio}, name="m.jsonl")),
+    ):
+        (entry,) = corpus.entries
+        found = [problem for problem in corpus.problems if problem.code == "words-other-name"]
+        assert entry.words is None and [(one.call_id, one.message) for one in found] == [("x", name)]
+    given = read_corpus(jsonl(tmp_path, {"id": "x", "path": audio, "words": None}, name="n.jsonl"))
+    assert given.problems == ()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_packed_manifests_and_other_encodings(tmp_path: Path, encoding: str, packed: bool) -> None:
+    lay(tmp_path, "a.wav", "é.wav")
+    text = '{"id": "1", "path": "a.wav"}\r\n\r\n{"id": "é", "path": "é.wav"}'
+    data = text.encode(encoding)
+    path = tmp_path / ("calls.jsonl.gz" if packed else "calls.jsonl")
+    path.write_bytes(gzip.compress(data) if packed else data)
+    corpus = read_corpus(path)
+    assert [(entry.call_id, entry.where) for entry in corpus.entries] == [
+        ("1", f"{path.name}:1"),
+        ("é", f"{path.name}:3"),
+    ]
+    assert validate_path(path) == []
+
+
+def test_a_folder_is_read_through_its_packed_manifest(tmp_path: Path) -> None:
+    lay(tmp_path, "a.wav", "b.wav")
+    (tmp_path / "manifest.jsonl.gz").write_bytes(gzip.compress(b'{"id": "only", "path": "a.wav"}\n'))
+    assert [entry.call_id for entry in read_corpus(tmp_path).entries] == ["only"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (gzip.compress(b'{"id": "1"}\n' * 50)[:-30], "cannot be unpacked"),
+        (b"\x1f\x8bnot gzip", "cannot be unpacked"),
+        (gzip.compress(b"\n" * 4096), "unpacks to more than 1,000 bytes"),
+        ('{"id": 1}'.encode("utf-16")[:-1], "is not utf-16"),
+    ],
+    ids=["cut", "not packed", "endless", "half a character"],
+)
+def test_a_damaged_or_endless_packed_manifest_is_one_sentence(
+    tmp_path: Path, data: bytes, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_lines, "UNPACKED_BYTES", 1_000)
+    path = tmp_path / "m.jsonl.gz"
+    path.write_bytes(data)
+    with pytest.raises(CorpusError, match=words):
+        read_corpus(path)

@@ -13,6 +13,8 @@ import pytest
 from inkplex_data.corpus.recordings.recording import Recording, read_recording
 from inkplex_data.corpus.traces import formats, read_traces
 from inkplex_data.corpus.traces.arrival_schedule import TraceSchedule, schedule_of
+from inkplex_data.corpus.traces.dialogue import ToolCall
+from inkplex_data.corpus.traces.dialogue_requests import call_arguments
 from inkplex_data.corpus.traces.importer import TraceImport, import_traces
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.errors import ConfigError, CorpusError, UsageError
@@ -303,6 +305,7 @@ def test_lines_of_a_jsonl(tmp_path: Path) -> None:
         ({"content": "x"}, "/0/1/role"),
         ({"role": "user", "content": 7}, "/0/1/content must be text"),
         ({"role": "user", "content": [{"type": "video"}]}, "/0/1/content/0 is a part of an unknown kind"),
+        ({"role": "user", "content": [{"type": ["image"]}]}, "/0/1/content/0 is a part of an unknown kind"),
         ({"role": "assistant", "tool_calls": "x"}, "/0/1/tool_calls must be a list"),
         ({"role": "assistant", "tool_calls": [{"function": {}}]}, "/0/1/tool_calls/0 names no function"),
         ({"role": "user", "content": "\ud83d"}, "is not Unicode"),
@@ -314,6 +317,15 @@ def test_one_bad_dialogue_never_stops_the_others(tmp_path: Path, message: dict[s
     assert [problem.code for problem in result.refused] == ["trace-message"]
     assert named in result.refused[0].message
     assert len(result.written) == 1
+
+
+def test_a_key_given_twice_refuses_its_line_and_stays_as_it_stands_in_arguments(tmp_path: Path) -> None:
+    twice = '{"role": "user", "content": "one", "content": "two"}'
+    result = imported(tmp_path, f'{{"messages": [{twice}]}}\n{json.dumps({"messages": CHAT})}\n')
+    assert [problem.code for problem in result.refused] == ["trace-message"]
+    assert "line 1: gives the key 'content' twice" in result.refused[0].message
+    assert call_arguments(ToolCall("f", '{"a": 1, "a": 2}')) is None
+    assert call_arguments(ToolCall("f", '{"a": 1}')) == {"a": 1}
 
 
 def test_an_empty_dialogue_is_refused(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ def test_a_file_that_says_nothing_has_a_format_too(tmp_path: Path, document: Any
         (b'{"alignments": [], "text_conditions": 3}', "words-unreadable"),
         (b'{"alignments": [[', "words-unreadable"),
         (b"", "words-unreadable"),
+        (b'{"alignments": [], "alignments": []}', "words-unreadable"),
+        (b'{"type": "Results", "a": 1, "a": 2}\n{"type": "Results"}\n', "words-unreadable"),
         (b"[" * 100_000, "words-unreadable"),
         (b'{"hello": 1}', "words-unknown-format"),
         (b"17", "words-unknown-format"),

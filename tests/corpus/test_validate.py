@@ -153,6 +153,64 @@ def test_a_folder_is_checked_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "a.sidecar.json").write_text(json.dumps(SIDECAR | {"audio": {"samples": -1}}))
     (tmp_path / "unrelated.json").write_text("[]")
     assert [(Path(fault.where).name, fault.pointer) for fault in validate_path(tmp_path)] == [
+        (tmp_path.name, ""),  # what a build would pass over is noted
         ("a.json", "/alignments/0/1"),
         ("a.sidecar.json", "/audio/samples"),
     ]
+    assert validate_path(tmp_path)[0].rule == "files-ignored: unrelated.json"
+
+
+TALK = [["Hello", [0.2, 0.4], "SPEAKER_MAIN"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (
+            json.dumps({"alignments": TALK})[:-9],
+            "words-unreadable",
+            "is not JSON: unterminated string starting",
+        ),
+        ('{"alignments": [], "alignments": []}', "words-unreadable", "gives the key 'alignments' twice"),
+        ('{"alignments": []}', "text-all-pad", "there are no words"),
+        (json.dumps({"alignments": [["Hi", [0.2, 0.4], "spk_1"]]}), "text-all-pad", "labels seen: spk_1"),
+        ('{"alignments": [["Hi", [0.2, 0.2], "SPEAKER_MAIN"]]}', "", "end"),
+        (json.dumps({"alignments": TALK}), None, ""),
+    ],
+)
+def test_a_transcript_that_a_build_refuses_is_at_fault(
+    tmp_path: Path, text: str, code: str | None, told: str
+) -> None:
+    """Alone, in a folder, and named by a manifest; what a build takes has no fault."""
+    for name in ("c.wav", "other.wav"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "c.json").write_text(text)
+    (tmp_path / "other.json").write_text(json.dumps({"alignments": TALK}))
+    manifest = tmp_path / "list.jsonl"
+    manifest.write_text('{"id": "c", "path": "c.wav"}\n{"id": "o", "path": "other.wav"}\n')
+    for path in (tmp_path / "c.json", manifest, tmp_path):
+        found = validate_path(path)
+        assert [fault.code for fault in found] == ([] if code is None else [code])
+        for fault in found:
+            assert Path(fault.where).name == "c.json"
+            assert told in str(fault)
+
+
+def test_the_channels_of_a_call_tell_its_agent(tmp_path: Path) -> None:
+    """A transcript with a label a channel: whose words are the agent's is for the call's line to say."""
+    (tmp_path / "c.wav").write_bytes(b"x")
+    result: dict[str, Any] = {"transcripts": [], "channel_labels": {"channels": []}}
+    for index in (0, 1):
+        item = {
+            "start_time": "0.1",
+            "end_time": "0.4",
+            "type": "pronunciation",
+            "alternatives": [{"content": "Hi"}],
+        }
+        result["channel_labels"]["channels"].append({"channel_label": f"ch_{index}", "items": [item] * index})
+    (tmp_path / "c.json").write_text(json.dumps({"results": result, "status": "COMPLETED"}))
+    line = {"id": "c", "path": "c.wav"}
+    (tmp_path / "manifest.jsonl").write_text(json.dumps(line))
+    assert [fault.code for fault in validate_path(tmp_path)] == ["text-all-pad"]
+    (tmp_path / "manifest.jsonl").write_text(json.dumps(line | {"channels": {"agent": 1, "caller": 0}}))
+    assert validate_path(tmp_path) == []

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from inkplex_data.corpus.word_repair import (
     WORD_DROPS,
     RawWord,
-    TimedWord,
-    main_speaker_faults,
     repair_words,
 )
 from inkplex_data.errors import CallRefused
@@ -213,11 +211,3 @@ def test_every_word_is_kept_or_counted(words: list[RawWord], duration_us: int) -
     second = ProblemLog("call", strict=True)
     repeat = repair_words(again, duration_us=duration_us, log=second)
     assert [(w.text, w.start_us, w.end_us) for w in repeat] == [(w.text, w.start_us, w.end_us) for w in timed]
-
-
-def test_main_speaker_faults_name_the_labels() -> None:
-    words = [TimedWord("a", 0, 1, label, None, "") for label in ("SPEAKER_00", "SPEAKER_01")]
-    (fault,) = main_speaker_faults(words)
-    assert fault == "no word has the main speaker's label SPEAKER_MAIN; labels seen: SPEAKER_00, SPEAKER_01"
-    assert main_speaker_faults(words, "SPEAKER_01") == []
-    assert main_speaker_faults([]) == ["there are no words"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,25 @@ def test_a_dataset_without_sound_says_so_and_leaves_the_folder_free(tmp_path: Pa
     for _ in range(2):
         with pytest.raises(UsageError, match="no column of the dataset holds audio") as caught:
             import_hf(str(tmp_path / "hf"), tmp_path / "out")
-    assert "export the corpus" in str(caught.value) and list((tmp_path / "out").iterdir()) == []
+    assert "export the corpus" in str(caught.value) and not (tmp_path / "out").exists()
+
+
+def test_text_that_is_not_utf8_is_told_with_its_row(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    sound = BytesIO()
+    soundfile.write(sound, np.zeros((2_400, 2)), 24_000, format="WAV")
+    offsets, text = np.array([0, 1, 3], np.int32), b"a\xff\xfe"
+    ids = pyarrow.Array.from_buffers(
+        pyarrow.string(), 2, [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(text)]
+    )
+    features = {"audio": {"_type": "Audio"}, "id": {"dtype": "string", "_type": "Value"}}
+    table = pyarrow.table({"audio": [{"bytes": sound.getvalue(), "path": "x.wav"}] * 2, "id": ids})
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    (tmp_path / "hf").mkdir()
+    pyarrow.parquet.write_table(table, tmp_path / "hf" / "train.parquet")
+    with pytest.raises(CorpusError, match="row 1 of split 'train' holds text that is not UTF-8"):
+        import_hf(str(tmp_path / "hf"), tmp_path / "out")
 
 
 def test_what_is_no_dataset(tmp_path: Path) -> None:

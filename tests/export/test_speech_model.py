@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from inkplex_data.errors import ConfigError, UsageError
-from inkplex_data.export.speech_model import LowRankPair, projection_names, write_adapter
+from inkplex_data.export.model_layouts import LowRankPair, projection_names, write_adapter
 from inkplex_data.trainer.model.load_weights import load_personaplex
 from inkplex_data.trainer.model.lora import LoraOptions, attach_lora, merge_lora, projections
 from inkplex_data.trainer.model.model_files import find_model

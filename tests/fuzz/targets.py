@@ -272,8 +272,7 @@ def _read_checkpoint(folder: Path) -> None:
 
 def _make_store(folder: Path) -> None:
     from inkplex_data.store.describe import write_description, write_pieces
-    from inkplex_data.store.index import rebuild_index
-    from inkplex_data.store.snapshot import publish_snapshot
+    from inkplex_data.store.publish_snapshot import publish_snapshot
     from tests.store.made import Made, add_calls, add_prefixes, add_recordings, call_part
 
     made = Made(str(folder / "store"))
@@ -285,7 +284,6 @@ def _make_store(folder: Path) -> None:
     add_recordings(made, 0, {"task": 50})
     add_prefixes(made)
     publish_snapshot(made.root)
-    rebuild_index(made.root)
 
 
 def _read_store(folder: Path) -> None:

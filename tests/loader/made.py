@@ -12,9 +12,8 @@ from inkplex_data.grid import KINDS
 from inkplex_data.memory.tables import TOKENS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.store.describe import write_description
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import CallPart, RecordingShardWriter
-from inkplex_data.store.snapshot import publish_snapshot
 from tests.store import made as store_made
 from tests.store.made import Made, add_calls, add_prefixes, table
 
@@ -79,7 +78,6 @@ def begin(root: object) -> Made:
 
 def finish(made: Made) -> Made:
     publish_snapshot(made.root)
-    rebuild_index(made.root)
     return made
 
 

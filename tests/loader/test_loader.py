@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from inkplex_data.errors import CheckpointError, StoreCorruptError, StoreError, UsageError
 from inkplex_data.loader import Loader, make_loader
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import Store, open_store
-from inkplex_data.store.snapshot import publish_snapshot
 from tests.loader.made import begin, call, finish, make_store
 from tests.store.made import Made, add_calls
 
@@ -196,7 +195,6 @@ def test_a_store_that_grew_is_read_as_it_was(tmp_path: Path) -> None:
 
     add_calls(made, 2, [call(made, "new", 70, prefix_id="p0"), call(made, "new too", 7)])
     publish_snapshot(made.root)
-    rebuild_index(made.root)
     assert found + [name(batch) for batch in batches] == whole
 
     resumed = loader(made, rank=0, workers=2)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from inkplex_data.errors import CallRefused, UsageError
-from inkplex_data.pipeline.execute import InlineExecutor, LocalExecutor, WorkerDied, make_executor
+from inkplex_data.errors import CallRefused, MachineFault, UsageError
+from inkplex_data.pipeline.execute import (
+    InlineExecutor,
+    LocalExecutor,
+    WorkerCrashed,
+    WorkerDied,
+    make_executor,
+)
 
 
 def work(number: int) -> int:
@@ -48,3 +57,51 @@ def test_options_that_exclude_each_other_are_usage_errors() -> None:
         make_executor(workers=2, scheduler="tcp://127.0.0.1:1")
     with pytest.raises(UsageError, match="at least 1"):
         make_executor(workers=0)
+
+
+def crash(number: int) -> int:
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return number
+
+
+def test_a_crash_in_native_code_is_the_units_and_a_kill_is_the_machines() -> None:
+    executor = LocalExecutor(2)
+    try:
+        outcomes = {outcome.index: outcome for outcome in executor.map(crash, [0, 1, 2])}
+    finally:
+        executor.close()
+    assert isinstance(outcomes[1].error, WorkerCrashed)
+    assert "SIGSEGV" in str(outcomes[1].error)
+    assert not isinstance(outcomes[1].error, MachineFault)
+    assert issubclass(WorkerDied, MachineFault) and WorkerDied.is_final
+
+
+PARENT = """
+import os, sys, time
+from inkplex_data.pipeline.execute import LocalExecutor
+
+def slow(number):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    list(LocalExecutor(2).map(slow, [0, 1]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_do_not_outlive_their_build(number: signal.Signals, tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.send_signal(number)
+    parent.wait()
+    # The pipe ends when the last process that holds it has ended.
+    assert parent.stdout.read() == ""
+    for worker in workers:
+        assert (
+            not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text().split()[2]
+        )

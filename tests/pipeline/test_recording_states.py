@@ -191,12 +191,21 @@ def test_files_of_states_that_change_between_runs_are_read_again(tmp_path: Path)
     unit = job(write_recording(tmp_path, "task", [5], width=8), tmp_path / "store")
     first = RECORDING.perform(unit)
     assert RECORDING.perform(unit) == first
-    save_file({"states": torch.ones(5, 3, 8).bfloat16()}, tmp_path / "task-0.safetensors")
+    ahead = torch.arange(1.0, 121.0).reshape(5, 3, 8).bfloat16()
+    save_file({"states": ahead}, tmp_path / "task-0.safetensors")
     with pytest.raises(RecordingError, match="changed after it was checked"):
         states_of(first, unit)
     second = RECORDING.perform(unit)
     assert second.sha256 != first.sha256
-    assert (states_of(second, unit) == 0x3F80).all()
+    np.testing.assert_array_equal(states_of(second, unit), ahead.view(torch.int16).numpy().view(np.uint16))
+
+
+def test_a_build_refuses_states_that_no_model_computes(tmp_path: Path) -> None:
+    unit = job(write_recording(tmp_path, "task", [5], width=8), tmp_path / "store")
+    save_file({"states": torch.ones(5, 3, 8).bfloat16()}, tmp_path / "task-0.safetensors")
+    with pytest.raises(RecordingError, match="tokens 1 to 4") as refused:
+        RECORDING.perform(unit)
+    assert refused.value.code == "recording-states-repeated"
 
 
 def test_imported_states_win_over_a_model(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.grid import MASK_ALL, MASK_CALLER
 from inkplex_data.pipeline.calls import build_call as build_call_module
+from inkplex_data.pipeline.progress import SilentReporter
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.verify import verify_store
 from tests.pipeline.conftest import RATE_HZ, plain_loop, tree, voice, write_call, write_manifest
@@ -71,6 +72,25 @@ def test_prefixes_take_the_voice_of_another_call_of_the_split(built: Path) -> No
     assert composed.codes.shape == (16, composed.prefix_frames + 32)
     assert not composed.mask[: composed.prefix_frames].any()
     np.testing.assert_array_equal(composed.codes[:, composed.prefix_frames :], store.call("one").codes)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "nothing", "text"])
+def test_a_voice_that_cannot_be_heard_stops_before_any_work(
+    corpus: Path, tmp_path: Path, recipe: Recipe, kind: str
+) -> None:
+    """A pipe that nobody writes to would be waited for without end."""
+    file = tmp_path / "voice.wav"
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "text":
+        file.write_text("hello")
+    assert recipe.prefix is not None
+    named = recipe.model_copy(
+        update={"prefix": recipe.prefix.model_copy(update={"voices": {"v": str(file)}})}
+    )
+    with pytest.raises(ConfigError, match=r"prefix\.voices\.v"):
+        build_store(corpus, tmp_path / "store", recipe=named, workers=1)
+    assert not (tmp_path / "store").exists()
 
 
 def test_two_more_voices_give_two_composed_examples_without_a_rebuild(
@@ -240,13 +260,35 @@ def test_a_finished_store_takes_new_calls_only_when_asked(
     assert verify_store(own_store) == []
 
 
+def test_a_store_older_than_a_recipe_key_is_one_with_its_default(
+    own_store: Path, corpus: Path, recipe: Recipe
+) -> None:
+    description = json.loads((own_store / "store.json").read_text())
+    assert description["configuration"]["audio"].pop("streams") == "two"
+    (own_store / "store.json").write_text(json.dumps(description))
+    assert build_store(corpus, own_store, recipe=recipe, workers=1).already == 3
+    description["configuration"]["audio"]["streams"] = "neither"
+    (own_store / "store.json").write_text(json.dumps(description))
+    with pytest.raises(ConfigError, match=r"audio\.streams: the store has 'neither'"):
+        build_store(corpus, own_store, recipe=recipe, workers=1)
+
+
 def test_a_corpus_without_one_good_call_fails_as_a_whole(tmp_path: Path, recipe: Recipe) -> None:
     folder = tmp_path / "corpus"
     folder.mkdir()
     (folder / "x.wav").write_bytes(b"RIFF")
-    summary = build_store(folder, tmp_path / "store", recipe=recipe, workers=1)
+    (folder / "notes.txt").touch()
+    noted: list[str] = []
+    reporter = SilentReporter()
+    reporter.note = noted.append  # type: ignore[method-assign]
+    summary = build_store(folder, tmp_path / "store", recipe=recipe, workers=1, reporter=reporter)
     assert summary.exit_code == 1
     assert [problem.code for problem in summary.refused] == ["audio-unreadable"]
+    # What was noted of the corpus reaches the log, the summary and the store, under no call's id.
+    assert noted == [str(note) for note in summary.notes] == ["corpus: [files-ignored] notes.txt"]
+    assert noted[0] in summary.text() and summary.as_json()["notes"][0]["item"] == "corpus"
+    stored = ink.open_store(tmp_path / "store").problems().filter(pl.col("call_id") == "").collect()
+    assert stored["message"].to_list() == ["notes.txt"]
     assert len(ink.open_store(tmp_path / "store")) == 0
 
 

@@ -120,9 +120,10 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
         "speech-check": SpeechCheckJob(
             build=build,
             call_id="two",
-            agent=ChannelRef(open_audio(folder / "two.wav")),
+            audio=resolve_channels(folder / "two.wav"),
             audio_sha256="0",
             channel=("two.wav", 0),
+            is_single=False,
             words=(TimedWord("a", 0, 1, "SPEAKER_MAIN", 0.5, "given"),),
         ),
         "scan": scanned,
@@ -141,7 +142,6 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
             family="two",
             split="train",
             prefix_id="p",
-            wrong_memory_of="one",
             memory=MemoryRef("task", folder, "0"),
         ),
     }
@@ -246,6 +246,7 @@ def test_files_that_a_recipe_names_are_in_the_stamps_of_the_stages_that_read_the
     model = tmp_path / "model.bin"
     model.write_bytes(b"1")
     named = {key: str(model) for key in FILE_KEYS if key not in ("augment.noise.folder", "prefix.voices")}
+    named |= {"audio.bandwidth": f"{model}:widen"}
     named |= {"augment.noise.folder": str(noise), "prefix.voices": {"v": str(model)}}  # type: ignore[dict-item]
     recipe = load_recipe(None, {**FULL, **named})
     jobs = sample_jobs(corpus, build_of(corpus, load_recipe(None, {"codec.id": "untrained:0"})))
@@ -315,7 +316,6 @@ def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job
             family="two",
             split="train",
             prefix_id=None,
-            wrong_memory_of=None,
             memory=MemoryRef("task", RECORDING.folder(task), found.sha256),
         )
 
@@ -412,7 +412,7 @@ def test_a_voice_that_is_replaced_between_two_runs_gives_another_prefix(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(run._Run, "_calls", stopped)
+        patched.setattr(run, "CallShards", stopped)
         build_store(corpus, tmp_path / "store", recipe=recipe, workers=1)
     samples, rate_hz = soundfile.read(corpus.parent / "one.wav", dtype="int16")
     soundfile.write(corpus.parent / "one.wav", np.roll(samples, 480, axis=0), rate_hz, subtype="PCM_16")

@@ -56,3 +56,34 @@ def test_a_refused_repair_is_reported_as_an_error() -> None:
     row = Problem.of_refusal("a", caught.value)
     assert (row.code, row.severity, row.item) == ("word-empty", "error", "word 3")
     assert without_root(row, Path("/corpus")).message == ("word 3: text is ' ' → Remove the entry.")
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("/d/calls/a.wav is cut", "a.wav is cut"),
+        ("got '/d/calls/a b.wav' and /d/calls/c.wav", "got 'a b.wav' and c.wav"),
+        ("does not exist in /d/calls (got 'x')", "does not exist in the corpus folder (got 'x')"),
+        ("lies outside /d/calls, it leads to /d/calls_2024/a.wav", None),
+        ("lies outside /d/calls.", "lies outside the corpus folder."),
+        ("leads to /d/calls-2/a.wav, /d/calls.old/a.wav or /d/callsé", "leads to /d/calls-2/a.wav, /d/calls.old/a.wav or /d/callsé"),
+        ("leads to /mnt/d/calls/a.wav", "leads to /mnt/d/calls/a.wav"),
+        ("the calls folder of calls", "the calls folder of calls"),
+    ],
+)  # fmt: skip
+def test_only_whole_parts_of_a_path_are_left_out(message: str, shown: str | None) -> None:
+    problem = Problem.of("unexpected", "a", message)
+    wanted = "lies outside the corpus folder, it leads to /d/calls_2024/a.wav" if shown is None else shown
+    assert without_root(problem, Path("/d/calls")).message == wanted
+
+
+def test_a_sibling_whose_name_goes_on_after_a_space_is_named_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("calls", "calls (copy)"):
+        (tmp_path / name).mkdir()
+    problem = Problem.of("unexpected", "a", f"{tmp_path}/calls (got 1) and {tmp_path}/calls (copy)/a.wav")
+    shown = f"the corpus folder (got 1) and {tmp_path}/calls (copy)/a.wav"
+    assert without_root(problem, tmp_path / "calls").message == shown
+    monkeypatch.chdir(tmp_path)
+    assert without_root(problem, Path("calls")).message == shown

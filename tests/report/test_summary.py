@@ -31,7 +31,7 @@ def calls_table() -> pl.DataFrame:
         duration_us=[8_000_000, 24_000_000, 0],
         words=[5, 7, 0],
         versions=[1, 2, 0],
-        words_dropped=[1, 0, 0],
+        words_dropped=[3, 1, 0],
         pieces_dropped=[2, 3, 0],
         pad_fraction=[0.9, 0.5, None],
         recording_id=["r", None, None],
@@ -43,16 +43,19 @@ def problems_table() -> pl.DataFrame:
         ("a", "text-replaced", "repair"),
         ("a", "text-replaced", "repair"),
         ("b", "text-replaced", "repair"),
+        ("a", "word-no-duration", "repair"),
+        ("b", "word-outside-audio", "repair"),
         ("lost", "audio-mono", "error"),
+        ("lost", "word-outside-audio", "repair"),
         ("a", "own-code", "info"),
     ]
     return table(
         PROBLEMS,
-        5,
+        len(rows),
         call_id=[row[0] for row in rows],
         code=[row[1] for row in rows],
         severity=[row[2] for row in rows],
-        message=[f"message {number}" for number in range(5)],
+        message=[f"message {number}" for number in range(len(rows))],
     )
 
 
@@ -80,7 +83,7 @@ def test_counts(summary: StoreSummary) -> None:
     )
     assert summary.hours == pytest.approx(32 / 3600)
     assert summary.pad_fraction == pytest.approx((100 * 0.9 + 300 * 0.5) / 400)
-    assert (summary.words, summary.words_dropped, summary.pieces_dropped) == (12, 1, 5)
+    assert (summary.words, summary.words_dropped, summary.pieces_dropped) == (12, 4, 5)
     assert summary.refused == 1
     assert summary.splits.select("split", "calls", "families", "with_memory").rows() == [
         ("train", 2, 1, 1),
@@ -89,6 +92,8 @@ def test_counts(summary: StoreSummary) -> None:
     assert summary.problems.select("code", "severity", "calls", "count").rows() == [
         ("audio-mono", "error", 1, 1),
         ("text-replaced", "repair", 2, 3),
+        ("word-outside-audio", "repair", 2, 2),
+        ("word-no-duration", "repair", 1, 1),
         ("own-code", "info", 1, 1),
     ]
     assert len(summary.warnings) == 2
@@ -100,14 +105,15 @@ def test_the_terminal_shows_what_was_counted(summary: StoreSummary) -> None:
         "3, 1 refused",
         "2 with 30 tokens",
         "60.0% PAD",
-        "1 word, 5 pieces of others",
+        "4 words, 5 pieces of others",
+        "word-no-duration 1, word-outside-audio 1, without a frame 2",
         "2.0 KiB",
         "untrained:0 (abab",
     ):
         assert part in shown
     assert "! no build has finished" in shown
     assert shown.index("audio-mono") < shown.index("text-replaced")
-    assert "message 4" in shown, "a code without an entry in CODES shows a message"
+    assert "message 7" in shown, "a code without an entry in CODES shows a message"
 
 
 def test_no_control_character_reaches_the_terminal() -> None:

@@ -180,6 +180,7 @@ def test_files_that_are_no_model(tmp_path: Path) -> None:
         ("empty", b""),
         ("text", b"not a model\n" * 40),
         ("cut", SMALL_MODEL.read_bytes()[:9_999]),
+        ("damaged", SMALL_MODEL.read_bytes().replace("▁the".encode(), "▁th".encode() + b"\xff", 1)),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ConfigError, match=name):

@@ -13,9 +13,8 @@ from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.problems import Problem
 from inkplex_data.store.describe import write_description, write_pieces
 from inkplex_data.store.format import WORDS
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
-from inkplex_data.store.snapshot import publish_snapshot
 
 WIDTH = 8
 PIECES = 400
@@ -177,5 +176,4 @@ def make_store(root: object, *, finished: bool = True) -> Made:
     add_prefixes(made)
     if finished:
         publish_snapshot(made.root, refused=[problem("lost", "unexpected", "it was refused")])
-        rebuild_index(made.root)
     return made

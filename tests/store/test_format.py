@@ -9,8 +9,9 @@ import pytest
 
 from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store import format as store_format
-from inkplex_data.store import lazy, verify, verify_shard
+from inkplex_data.store import lazy
 from inkplex_data.store.frame_streams import STREAMS
+from inkplex_data.store.verify import root_files, shard_content, whole_store
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/reference/store.md").read_text(encoding="utf-8")
@@ -52,7 +53,9 @@ def test_frames_and_arrays_are_described() -> None:
 
 def test_every_fault_of_verify_is_described() -> None:
     described = set(re.findall(r"`([a-z-]+)`", PAGE.split("## What `verify` reports")[1]))
-    source = "".join(Path(str(module.__file__)).read_text() for module in (verify, verify_shard))
+    source = "".join(
+        Path(str(module.__file__)).read_text() for module in (root_files, shard_content, whole_store)
+    )
     used = set(re.findall(r'(?:store_fault|fault)\(\s*"([a-z-]+)"', source))
     assert len(used) > 14
     assert used <= described

@@ -22,9 +22,8 @@ from inkplex_data.store import frame_streams
 from inkplex_data.store.call import StoredPrefix
 from inkplex_data.store.describe import write_description
 from inkplex_data.store.frame_streams import STREAMS, Column, FrameStream, batch_tensors
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter
-from inkplex_data.store.snapshot import publish_snapshot
 from inkplex_data.store.verify import verify_store
 from tests.store.made import call_part
 
@@ -70,7 +69,6 @@ def write_store(root: Path, part: CallPart, prefix: dict[str, np.ndarray]) -> No
         calls.add(part)
         calls.publish()
     publish_snapshot(root)
-    rebuild_index(root)
 
 
 @pytest.mark.parametrize("in_prefix", [False, True])

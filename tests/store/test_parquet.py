@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store.files import LocalFiles
 from inkplex_data.store.parquet import TableReader, TableWriter, groups_of, row_table
+from tests.store.damage import claiming
 from tests.store.made import table, token_table
 
 SCHEMA = {"n": pl.Int64(), "s": pl.String()}
@@ -126,3 +128,34 @@ def test_missing_and_truncated_files(tmp_path: Path) -> None:
         (tmp_path / "t.parquet").write_bytes(data[:keep])
         with pytest.raises(StoreCorruptError, match="cannot be opened"):
             TableReader(LocalFiles(tmp_path), "t.parquet")
+
+
+@pytest.mark.parametrize("claimed", [2**31, 2**40, 2**61])
+def test_more_rows_than_a_file_can_hold_are_not_believed(tmp_path: Path, claimed: int) -> None:
+    write(tmp_path / "t.parquet", [3, 5])
+    (tmp_path / "t.parquet").write_bytes(claiming((tmp_path / "t.parquet").read_bytes(), claimed))
+    with pytest.raises(StoreCorruptError, match=r"claims [\d,]+ rows, more than its [\d,]+ bytes|cannot be"):
+        TableReader(LocalFiles(tmp_path), "t.parquet").read()
+
+
+@pytest.mark.parametrize("type_", [pa.timestamp("ns"), pa.decimal128(5), pa.struct([("a", pa.int8())])])
+def test_types_that_no_store_has_are_refused(tmp_path: Path, type_: pa.DataType) -> None:
+    pq.write_table(pa.table({"n": pa.nulls(2, type_)}), tmp_path / "t.parquet")
+    with pytest.raises(StoreCorruptError, match="its column 'n' has the type"):
+        TableReader(LocalFiles(tmp_path), "t.parquet")
+
+
+def test_any_bit_of_a_footer(tmp_path: Path) -> None:
+    """Without a digest to compare: an error of the family, or the rows that a footer so changed describes."""
+    path = tmp_path / "t.parquet"
+    write(path, [3, 5])
+    data = path.read_bytes()
+    refused = 0
+    for at in range(len(data) - 8 - int.from_bytes(data[-8:-4], "little"), len(data), 3):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        try:
+            TableReader(LocalFiles(tmp_path), "t.parquet").read()
+        except StoreCorruptError as error:
+            assert error.next_step
+            refused += 1
+    assert refused > 50

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,10 +19,13 @@ import inkplex_data as ink
 from inkplex_data.errors import MissingLibraryError, StoreCorruptError, StoreError, UsageError
 from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
+from inkplex_data.problems import Problem
 from inkplex_data.store import reader
 from inkplex_data.store.call import Call
 from inkplex_data.store.describe import configuration_digest, write_description
 from inkplex_data.store.format import CALLS, WORDS
+from inkplex_data.store.publish_snapshot import publish_snapshot
+from inkplex_data.store.verify import verify_store
 from tests.store.made import Made, make_store
 
 
@@ -194,3 +200,102 @@ def test_a_call_needs_only_what_is_asked(made: Made) -> None:
         with pytest.raises(StoreCorruptError, match="missing"):
             getattr(call, name)
     assert isinstance(call.row["call_ix"], int) and isinstance(call.problems, pl.DataFrame)
+
+
+def test_files_exchanged_between_shards(made: Made) -> None:
+    """Each is sound, but not what was published in its place: no call gets another's."""
+    other = Path(made.root).parent / "other"
+    shutil.copytree(made.root, other)
+    for name in ("arrays.zarr/codes/c/0/0", "arrays.zarr/mask/c/0", "words.parquet", "calls.parquet"):
+        shutil.copyfile(other / "calls/000001" / name, Path(made.root, "calls/000000", name))
+    (Path(made.root) / "calls.parquet").unlink()
+    with pytest.raises(StoreCorruptError, match=r"calls/000000/calls.parquet: has .* were published"):
+        ink.open_store(made.root).call("first")
+    shutil.copyfile(other / "calls.parquet", Path(made.root, "calls.parquet"))
+    shutil.copyfile(other / "calls/000000/calls.parquet", Path(made.root, "calls/000000/calls.parquet"))
+    call = ink.open_store(made.root).call("first")
+    for name in ("codes", "mask", "words"):
+        with pytest.raises(StoreCorruptError, match="were published"):
+            getattr(call, name)
+    assert call.text.shape == (3_000,)
+
+
+def test_a_whole_shard_exchanged(made: Made) -> None:
+    folder = Path(made.root, "calls")
+    for one, two in (("000000", "x"), ("000001", "000000"), ("x", "000001")):
+        (folder / one).rename(folder / two)
+    for path in folder.glob("*/shard.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"shard": int(path.parent.name)}))
+    with pytest.raises(StoreCorruptError, match="is not the one that the snapshot lists"):
+        _ = ink.open_store(made.root).call("first").codes
+
+
+def test_an_index_that_is_being_replaced(made: Made) -> None:
+    """Whoever reads meanwhile gets the old rows or the new, and no word of damage."""
+    done = threading.Event()
+
+    def publish() -> None:
+        try:
+            for number in range(12):
+                publish_snapshot(made.root, refused=[Problem("lost", "words", "x", "info", "", str(number))])
+        finally:
+            done.set()
+
+    writer = threading.Thread(target=publish)
+    writer.start()
+    reads = 0
+    while not done.is_set() or reads < 3:
+        with ink.open_store(made.root) as store:
+            assert store.call_ids == list(made.parts)
+            said = store.problems().collect().filter(call_id="lost")["message"].to_list()
+            assert len(said) == 1
+        reads += 1
+    writer.join()
+    assert ink.open_store(made.root).problems().collect().filter(call_id="lost")["message"].to_list() == [
+        "11"
+    ]
+
+
+def test_a_store_of_before_the_digests_is_read(made: Made) -> None:
+    """Snapshots without `files`: the index is believed, and `newest.json` is not asked for."""
+    path = Path(made.root, "snapshots/000001.json")
+    document = json.loads(path.read_text())
+    old = {key: document[key] for key in ("format", "snapshot", "shards", "refused")}
+    for shard in old["shards"]:
+        shard.pop("states", None)
+    path.write_text(json.dumps(old))
+    Path(made.root, "newest.json").unlink()
+    store = ink.open_store(made.root)
+    assert store.catalog.indexed("calls") and store.call_ids == list(made.parts)
+    assert store.call("first").states_u16 is not None and store.pieces() is not None
+    assert verify_store(made.root) == []
+    assert publish_snapshot(made.root).number == 2
+    assert verify_store(made.root) == []
+    assert ink.open_store(made.root, 1).call_ids == list(made.parts)
+
+
+LIMITED = """
+import resource, sys
+import inkplex_data as ink
+
+store = ink.open_store(sys.argv[1])
+store.calls().collect()
+import os
+used = max(map(int, os.listdir("/proc/self/fd")))  # of the listing itself, so closed again
+resource.setrlimit(resource.RLIMIT_NOFILE, (used, used))
+for read in (lambda: store.call("first").codes, lambda: store.call("first").words, lambda: store.call("first").states_u16):
+    try:
+        read()
+    except ink.errors.StoreError as error:
+        print(error)
+"""
+
+
+def test_no_more_open_files(made: Made) -> None:
+    """In a process of its own, whose limit is what it has open: each read says which file, and what to do."""
+    command = [sys.executable, "-c", LIMITED, made.root]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.count("the system refuses access: Too many open files\n  → Allow this process") == 3
+    assert (
+        done.stdout.count(made.root) == 3 and "Traceback" not in done.stderr and "ignored" not in done.stderr
+    )

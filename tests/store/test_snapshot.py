@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.problems import Problem
+from inkplex_data.store.describe import write_description
 from inkplex_data.store.files import open_files
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
-from inkplex_data.store.snapshot import publish_snapshot, read_snapshot, snapshot_numbers
-from tests.store.made import add_calls, add_recordings, call_part, make_store, problem
+from inkplex_data.store.snapshot import read_snapshot, snapshot_numbers
+from tests.store.made import Made, add_calls, add_recordings, call_part, make_store, problem
 
 
 def refused(store_root: str, snapshot: int | None = None) -> list[str]:
@@ -27,7 +31,6 @@ def test_a_reader_keeps_its_snapshot(root: str) -> None:
         add_calls(made, 2, [call_part("lost", 9), call_part("fifth", 8)])
         add_recordings(made, 1, {"task three": 4}, width=0)
         second = publish_snapshot(root, refused=[problem("sixth", "unexpected")])
-        rebuild_index(root)
         assert second.number == 2 and snapshot_numbers(root) == [1, 2]
         after = [store.calls().collect(), store.problems().collect(), store.frames().collect()]
         pinned = open_store(root, 1)
@@ -43,6 +46,21 @@ def test_a_reader_keeps_its_snapshot(root: str) -> None:
         "task three",
         "task two",
     ]
+
+
+def test_notes_on_the_corpus_are_those_of_the_newest_build(root: str) -> None:
+    make_store(root)
+
+    def noted(*problems: Problem) -> list[str]:
+        publish_snapshot(root, refused=problems)
+        table = open_store(root).problems().filter(pl.col("call_id") == "").collect()
+        return table["message"].to_list()
+
+    first, other = (Problem.of("files-ignored", "", name, item="corpus") for name in ("a.txt", "b.txt"))
+    assert noted(first) == ["a.txt"]
+    assert noted(first) == ["a.txt"] and read_snapshot(root).number == 2  # nothing changed, nothing written
+    assert noted(other) == ["b.txt"] and noted() == []
+    assert refused(root) == ["lost"]
 
 
 def test_index_and_shards_say_the_same(root: str) -> None:
@@ -61,15 +79,16 @@ def test_index_and_shards_say_the_same(root: str) -> None:
     assert without.splits().collect().equals(with_index.splits().collect())
 
 
-def test_an_index_of_other_shards_is_not_used(made: object, tmp_path: Path) -> None:
-    """The index of a store that was rebuilt since is a copy of something else."""
-    root = str(tmp_path / "store")
-    make_store(tmp_path / "other", finished=False)
-    path = tmp_path / "store/snapshots/000001.json"
-    document = json.loads(path.read_text())
-    document["shards"][0]["sha256"] = "0" * 64
-    path.write_text(json.dumps(document))
-    assert not open_store(root).catalog.indexed("calls")
+def test_an_index_of_another_store_is_not_used(
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = Made(str(tmp_path / "other"))
+    write_description(other.root, {})
+    add_calls(other, 0, [call_part("elsewhere", 9)])
+    publish_snapshot(other.root)
+    shutil.copy(tmp_path / "other/calls.parquet", made.root)
+    assert open_store(made.root).call_ids == list(made.parts)
+    assert "calls.parquet: this index is not one that was published" in caplog.text
 
 
 def test_nothing_new_gives_no_new_snapshot(root: str) -> None:

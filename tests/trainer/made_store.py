@@ -17,9 +17,8 @@ from inkplex_data.memory.tables import TOKENS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.store.describe import write_description, write_pieces
 from inkplex_data.store.format import WORDS
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
-from inkplex_data.store.snapshot import publish_snapshot
 from tests.store.made import table
 
 WIDTH = 8
@@ -148,7 +147,6 @@ def add_twins(root: Path, shard: int, first: int) -> tuple[str, str]:
             calls.add(part)
         calls.publish()
     publish_snapshot(str(root), refused=[])
-    rebuild_index(str(root))
     return f"call-{first:03}", f"call-{first + 1:03}"
 
 
@@ -177,5 +175,4 @@ def make_task_store(root: Path, *, train: int = 8, validation: int = 5, codec_sh
     add_tasks(root, 0, range(train), "train")
     add_tasks(root, 1, range(train, train + validation), "validation")
     publish_snapshot(str(root), refused=[])
-    rebuild_index(str(root))
     return root

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from inkplex_data.audio.files.blocks import BlockReader
+from inkplex_data.audio.files.container_end import read_end
 from inkplex_data.audio.files.declared_length import read_claim
 from inkplex_data.audio.files.decoders import (
+    Piece,
     Probe,
     av_pieces,
-    packets_exceed,
     probe_av,
     probe_soundfile,
     soundfile_pieces,
 )
+from inkplex_data.audio.files.mpeg_frames import looks_like_mpeg
+from inkplex_data.audio.files.packet_scan import PacketScan, scan_packets
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.problems import refusal
 
@@ -38,8 +42,11 @@ class AudioSource:
     """One audio file that a decoder takes. Holds no open file, so it can be sent to another process.
 
     `declared_samples` is what the header says, per channel, or None where it says nothing;
-    `is_placeholder` where that number is one that programs write before they know the length. `tracks`
-    counts the audio tracks of the file; the first is used.
+    `is_placeholder` where that number is one that programs write before they know the length, or that a library
+    estimates; `is_rounded` where it is a duration that counts encoder delay. `tracks` counts the audio tracks of the file; the first is used. `is_only_track`: there is no video
+    beside it either. `lost_packet_bytes`: how many damaged
+    bytes stand for one lost frame of an MP3 file, None where nothing is damaged or nothing tells.
+    `cut` says by what the file shows that its end is missing, None where it does not.
     """
 
     path: Path
@@ -49,8 +56,12 @@ class AudioSource:
     container: str
     decoder: Literal["soundfile", "pyav"]
     tracks: int = 1
+    is_only_track: bool = True
     ignore_length: bool = False
     is_placeholder: bool = False
+    is_rounded: bool = False
+    lost_packet_bytes: float | None = None
+    cut: str | None = None
 
     def blocks(self, block_samples: int = BLOCK_SAMPLES) -> BlockReader:
         """Decode from the start: float32 [channels, block_samples] at the native rate, the last one shorter.
@@ -60,10 +71,12 @@ class AudioSource:
         if block_samples < 1:
             raise UsageError(f"a block cannot have {block_samples} samples")
         if self.decoder == "soundfile":
-            pieces = soundfile_pieces(self.path)
+            pieces: Iterator[Piece] = soundfile_pieces(self.path)
         else:
             probe = Probe(self.channels, self.sample_rate_hz, self.declared_samples, self.container)
-            pieces = av_pieces(self.path, probe, ignore_length=self.ignore_length)
+            pieces = av_pieces(
+                self.path, probe, ignore_length=self.ignore_length, lost_packet_bytes=self.lost_packet_bytes
+            )
         return BlockReader(pieces, block_samples)
 
     def count_samples(self) -> int:
@@ -98,7 +111,7 @@ def open_audio(path: Path) -> AudioSource:
         raise refusal("audio-unreadable", "may not be read (permission denied)", path)
     if status.st_size == 0:
         raise refusal("audio-too-short", "is an empty file", path)
-    source = _open_by_content(path)
+    source = _with_end(_open_by_content(path))
     if not MIN_RATE_HZ <= source.sample_rate_hz <= MAX_RATE_HZ:
         raise refusal("audio-rate", f"declares a sample rate of {source.sample_rate_hz:,} Hz", path)
     if source.channels > MAX_CHANNELS:
@@ -107,6 +120,10 @@ def open_audio(path: Path) -> AudioSource:
 
 
 def _open_by_content(path: Path) -> AudioSource:
+    if looks_like_mpeg(path):
+        source = _mpeg_source(path)
+        if source is not None:
+            return source
     probe = probe_soundfile(path)
     if probe is None:
         found = probe_av(path)
@@ -122,23 +139,52 @@ def _open_by_content(path: Path) -> AudioSource:
             else _source(path, declared, "soundfile")
         )
         return replace(source, is_placeholder=claim.is_placeholder)
-    if probe.declared_samples is None or _packets_go_on(path, probe):
+    if probe.declared_samples is None or (
+        probe.container.split("/")[0] in {"OGG", "FLAC"}
+        and _is_for_av(scan_packets(path, is_mpeg=False), probe)
+    ):
         return _through_av(path, probe)
     return _source(path, probe, "soundfile")
 
 
-def _packets_go_on(path: Path, probe: Probe) -> bool:
-    """Whether a compressed file holds more than libsndfile would decode.
+def _with_end(source: AudioSource) -> AudioSource:
+    """`source` with what its container says of its end. A duration is that of its longest track, so of an only one."""
+    end = read_end(source.path)
+    if end.duration_s is not None and source.declared_samples is None and source.is_only_track:
+        samples = round(end.duration_s * source.sample_rate_hz)
+        source = replace(source, declared_samples=samples, is_rounded=True)
+    return replace(source, cut=source.cut or end.cut)
 
-    It stops at the length that the header declares: a variable-rate MP3 without a Xing header, a file
-    appended to another or a chained Ogg stream would lose their ends without a word.
+
+def _mpeg_source(path: Path) -> AudioSource | None:
+    """An MP3 file, or None where it is none.
+
+    Damaged ones are not shown to libsndfile, whose MP3 decoder gives up and writes to the terminal.
     """
-    family, samples = probe.container.split("/")[0], probe.declared_samples
-    return (
-        family in {"MP3", "OGG", "FLAC"}
-        and samples is not None
-        and packets_exceed(path, samples, probe.sample_rate_hz)
-    )
+    scan = scan_packets(path, is_mpeg=True)
+    if not scan.ticks:
+        return None
+    if scan.is_broken:
+        found = probe_av(path)
+        if isinstance(found, str):
+            return None
+        probe = replace(found, declared_samples=scan.stated_samples)
+        return replace(_source(path, probe, "pyav"), lost_packet_bytes=scan.lost_packet_bytes, cut=scan.cut)
+    probe = probe_soundfile(path)
+    if probe is None or not probe.container.startswith("MP3/"):
+        return None
+    source = _through_av(path, probe) if _is_for_av(scan, probe) else _source(path, probe, "soundfile")
+    return replace(source, is_placeholder=scan.stated_samples is None, cut=scan.cut)
+
+
+def _is_for_av(scan: PacketScan, probe: Probe) -> bool:
+    """Whether a compressed file holds more than libsndfile would decode, or has holes.
+
+    libsndfile stops at the length that it takes from the header: a variable-rate MP3 without a Xing header, a file
+    appended to another or a chained Ogg stream would lose their ends without a word. At a hole it gives up or goes on
+    as if nothing were missing.
+    """
+    return scan.is_broken or scan.exceeds(probe.declared_samples or 0, probe.sample_rate_hz)
 
 
 def _through_av(path: Path, declared: Probe, *, ignore_length: bool = False) -> AudioSource:
@@ -167,6 +213,7 @@ def _source(
         container=probe.container,
         decoder=decoder,
         tracks=probe.tracks,
+        is_only_track=probe.is_only_track,
         ignore_length=ignore_length,
     )
 

@@ -16,18 +16,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from inkplex_data.audio.files.av_file import open_av, packets_of
+from inkplex_data.audio.files.flac_frames import numbered_frames
+from inkplex_data.audio.files.packet_scan import GarbageMeter
+from inkplex_data.audio.files.time_stamps import Timeline
+
 Samples = npt.NDArray[np.float32]
 
 READ_SAMPLES = 4_096
 
-# Containers that FFmpeg recognises by their content. Play lists, which open other files, and headerless
-# formats, which are guessed from the name, stay out.
-FFMPEG_FORMATS = (
-    "aac,ac3,aiff,amr,ape,asf,au,avi,caf,flac,flv,matroska,mov,mp3,mp4,mpeg,mpegts,nistsphere,ogg,shn,tta,voc,"
-    "w64,wav,webm,wv,xwma"
-)
+# Containers whose packets say when they belong. Others are counted, be it by FFmpeg.
+STAMPED = frozenset({"asf", "flac", "flv", "matroska", "mov", "mpeg", "mpegts", "ogg"})
+# Formats without a word of their length, which FFmpeg then estimates.
+_ESTIMATED = frozenset({"aac", "ac3", "amr", "mp3", "mpeg", "mpegts"})
+# What may be missing inside a file, all holes together. A stamp can claim any time.
+MAX_FILLED_S = 3_600
 
 _INTEGER_SCALES = {"u8": 2.0**7, "s16": 2.0**15, "s32": 2.0**31, "s64": 2.0**63}
+
+
+@dataclass(frozen=True)
+class Jump:
+    """Between two pieces: samples that are missing, or how many of the next ones were left out as there already."""
+
+    missing: int
+    overlap: int
+
+
+Piece = Samples | Jump
 
 
 class DecodeStopped(Exception):
@@ -48,6 +64,7 @@ class Probe:
     declared_samples: int | None
     container: str
     tracks: int = 1
+    is_only_track: bool = True
 
 
 # --- libsndfile ---------------------------------------------------------------------------------------
@@ -99,19 +116,7 @@ def soundfile_pieces(path: Path) -> Iterator[Samples]:
             yield piece.T.copy()  # the buffer is used again
 
 
-# --- FFmpeg (reads and seeks through a Python file also raise plain OSError) ------------------------
-
-
-@contextmanager
-def _open_av(path: Path, *, ignore_length: bool = False) -> Iterator[Any]:
-    import av
-
-    options = {"format_whitelist": FFMPEG_FORMATS, "protocol_whitelist": "file"}
-    if ignore_length:
-        options["ignore_length"] = "1"
-    # A handle, not a name: names are taken for protocols ("concat:…") and must be UTF-8.
-    with path.open("rb") as handle, av.open(handle, options=options, metadata_errors="ignore") as container:
-        yield container
+# --- FFmpeg -------------------------------------------------------------------------------------------
 
 
 def probe_av(path: Path) -> Probe | str:
@@ -119,7 +124,7 @@ def probe_av(path: Path) -> Probe | str:
     import av
 
     try:
-        with _open_av(path) as container:
+        with open_av(path) as container:
             tracks = container.streams.audio
             if not tracks:
                 return "FFmpeg finds no audio track in it"
@@ -128,7 +133,13 @@ def probe_av(path: Path) -> Probe | str:
             if codec is None:
                 return "FFmpeg has no decoder for it"
             declared = None
-            if track.duration is not None and track.time_base is not None and codec.sample_rate:
+            family = container.format.name.split(",")[0]
+            if (
+                family not in _ESTIMATED
+                and track.duration is not None
+                and track.time_base is not None
+                and codec.sample_rate
+            ):
                 declared = round(track.duration * track.time_base * codec.sample_rate)
             if not codec.channels or not codec.sample_rate:
                 return "FFmpeg finds neither channels nor a sample rate"
@@ -136,63 +147,112 @@ def probe_av(path: Path) -> Probe | str:
                 channels=codec.channels,
                 sample_rate_hz=codec.sample_rate,
                 declared_samples=declared if declared is not None and declared >= 0 else None,
-                container=f"{container.format.name.split(',')[0]}/{codec.name}",
+                container=f"{family}/{codec.name}",
                 tracks=len(tracks),
+                is_only_track=len(container.streams) == 1,
             )
     except (av.FFmpegError, OSError, ValueError) as error:
         return f"FFmpeg: {getattr(error, 'strerror', None) or error}"
 
 
-def packets_exceed(path: Path, samples: int, sample_rate_hz: int) -> bool:
-    """Whether the packets of a file hold more than `samples`, or break off; decodes nothing.
+def av_pieces(
+    path: Path, probe: Probe, *, ignore_length: bool = False, lost_packet_bytes: float | None = None
+) -> Iterator[Piece]:
+    """Decode the first audio track by its time stamps, past damaged packets.
 
-    Encoder delay and padding, up to three packets, do not count. False where FFmpeg does not take the file.
+    `lost_packet_bytes`: how many damaged bytes of an MP3 stream, whose packets have no stamps of their own, stand
+    for one lost frame.
     """
-    import av
-
-    total = longest = 0
-    broken = False
-    try:
-        with _open_av(path) as container:
-            track = container.streams.audio[0]
-            scale = track.time_base * sample_rate_hz
-            try:
-                for packet in container.demux(track):
-                    total += packet.duration or 0
-                    longest = max(longest, packet.duration or 0)
-            except (av.FFmpegError, OSError):
-                broken = True
-    except (av.FFmpegError, OSError, IndexError, ValueError, TypeError):
-        return False
-    return broken or (total - 3 * longest) * scale > samples
-
-
-def av_pieces(path: Path, probe: Probe, *, ignore_length: bool = False) -> Iterator[Samples]:
-    import av
-
-    fault: str | None = None
-    with _open_av(path, ignore_length=ignore_length) as container:
-        packets = container.demux(container.streams.audio[0])
-        while True:
-            try:
-                packet = next(packets, None)
-                if packet is None:
-                    break
-                frames = packet.decode()
-            except (av.FFmpegError, OSError) as error:
-                fault = fault or f"FFmpeg: {error.strerror}"
-                continue
-            for frame in frames:
-                if fault is not None:
-                    raise DecodeStopped(fault, recoverable=False)
+    with open_av(path, ignore_length=ignore_length) as container:
+        track = container.streams.audio[0]
+        family = container.format.name.split(",")[0]
+        decoder = _Decoder(track, family, lost_packet_bytes)
+        filled = 0
+        for packet in packets_of(container, track):
+            for frame in decoder.frames(packet):
                 if frame.sample_rate != probe.sample_rate_hz or frame.layout.nb_channels != probe.channels:
                     raise DecodeStopped(
                         f"the sound changes to {frame.layout.nb_channels} channels at {frame.sample_rate} Hz",
                         recoverable=False,
                     )
-                yield _float_samples(frame)
-    if fault is not None:
-        raise DecodeStopped(fault)
+                missing, overlap = decoder.place(frame)
+                filled += missing
+                if filled > MAX_FILLED_S * probe.sample_rate_hz:
+                    raise DecodeStopped(
+                        f"{filled / probe.sample_rate_hz:,.0f} s are missing by its time stamps",
+                        recoverable=False,
+                    )
+                if missing or overlap:
+                    yield Jump(missing, overlap)
+                if overlap < frame.samples:
+                    yield _float_samples(frame)[:, overlap:]
+    if decoder.fault is not None:
+        raise DecodeStopped(decoder.fault)
+
+
+class _Decoder:
+    """Frames of one track's packets, and where they belong. `fault`: why what came last did not decode."""
+
+    def __init__(self, track: Any, family: str, lost_packet_bytes: float | None) -> None:
+        self.fault: str | None = None
+        self._codec = track.codec_context
+        self._tick_s = track.time_base
+        self._is_flac = family == "flac"
+        self._is_stamped = family in STAMPED
+        self._meter = GarbageMeter() if family == "mp3" else None
+        self._lost_packet_bytes = lost_packet_bytes
+        self._lost_frames = 0
+        self._timeline: Timeline | None = None
+        if self._codec.name == "flac":
+            # Else what is damaged comes out as noise.
+            self._codec.options = {"err_detect": "crccheck+explode"}
+
+    def frames(self, packet: Any) -> Iterator[Any]:
+        """Decode one packet, or note the sentence that stands for one that could not be read."""
+        if isinstance(packet, str):
+            self.fault = self.fault or packet
+            return
+        if self._meter is not None and packet.size:
+            run = self._meter.push(bytes(packet))
+            if run is None:
+                return
+            if run and self._lost_packet_bytes is None:
+                raise DecodeStopped(f"{run:,} bytes are damaged", recoverable=False)
+            self._lost_frames += round(run / self._lost_packet_bytes) if self._lost_packet_bytes else 0
+        import av
+
+        is_damaged = self._is_flac and packet.size and packet.pts is None
+        for whole in self._undamaged(packet) if is_damaged else [packet]:
+            try:
+                found = self._codec.decode(whole)
+            except (av.FFmpegError, OSError) as error:
+                self.fault = self.fault or f"FFmpeg: {error.strerror}"
+                continue
+            for frame in found:
+                if self.fault is not None and not self._is_stamped:
+                    raise DecodeStopped(self.fault, recoverable=False)
+                self.fault = None
+                yield frame
+
+    def place(self, frame: Any) -> tuple[int, int]:
+        """Samples missing before a frame, and how many of its first ones were there before."""
+        lost, self._lost_frames = self._lost_frames * frame.samples, 0
+        if lost or not self._is_stamped:
+            return lost, 0
+        if self._timeline is None:
+            self._timeline = Timeline(frame.sample_rate, self._tick_s)
+        return self._timeline.place(frame.pts, frame.samples)
+
+    def _undamaged(self, packet: Any) -> Iterator[Any]:
+        """The frames of a packet whose damage keeps FFmpeg from telling them apart, each with its place."""
+        import av
+
+        block_samples = int.from_bytes((self._codec.extradata or b"")[:2], "big")
+        for number, data in numbered_frames(bytes(packet), block_samples):
+            whole = av.Packet(data)
+            whole.time_base = self._tick_s
+            whole.pts = round(number / self._codec.sample_rate / self._tick_s)
+            yield whole
 
 
 def _float_samples(frame: Any) -> Samples:

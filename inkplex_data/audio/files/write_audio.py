@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,21 @@ from inkplex_data.errors import UsageError
 
 Waveform = npt.NDArray[Any] | Iterable[npt.NDArray[Any]]
 
+Subtype = Literal["PCM_16", "FLOAT"]
+
 _WAV_MAX_BYTES = 0xFFFFFFFF - 64
 
 
-def write_wav(
-    path: Path, samples: Waveform, sample_rate_hz: int, *, subtype: Literal["PCM_16", "FLOAT"] = "PCM_16"
+def write_wav(path: Path, samples: Waveform, sample_rate_hz: int, *, subtype: Subtype = "PCM_16") -> int:
+    """Write a WAV file, whole or not at all; otherwise as `write_wav_into`."""
+    with replacing(path) as file:
+        return write_wav_into(file, samples, sample_rate_hz, subtype=subtype, where=str(path))
+
+
+def write_wav_into(
+    file: BinaryIO, samples: Waveform, sample_rate_hz: int, *, subtype: Subtype = "PCM_16", where: str
 ) -> int:
-    """Write a WAV file; returns the number of samples per channel.
+    """Write a WAV file into an open file, which messages call `where`; returns the number of samples per channel.
 
     `samples`: float [n] or [channels, n], whole or as chunks of one kind, 1.0 being full scale. PCM_16
     rounds to the nearest of ±32,768 and clips; samples that came from 16-bit files return unchanged.
@@ -34,22 +42,21 @@ def write_wav(
     chunks = _planar(samples)
     first = next(chunks)
     channels = len(first)
-    with replacing(path) as file:
-        # By hand: libsndfile puts the time of day into a float file's PEAK chunk.
-        file.write(_wav_header(channels, sample_rate_hz, width, 0))
-        count = 0
-        for chunk in _chain(first, chunks):
-            values = _int16(chunk) if subtype == "PCM_16" else chunk.astype("<f4")
-            count += chunk.shape[1]
-            if count * channels * width > _WAV_MAX_BYTES:
-                raise UsageError(
-                    "a WAV file cannot exceed 4 GiB",
-                    where=str(path),
-                    next_step="Divide the audio into shorter files.",
-                )
-            file.write(values.T.tobytes())
-        file.seek(0)
-        file.write(_wav_header(channels, sample_rate_hz, width, count * channels * width))
+    # By hand: libsndfile puts the time of day into a float file's PEAK chunk.
+    file.write(_wav_header(channels, sample_rate_hz, width, 0))
+    count = 0
+    for chunk in _chain(first, chunks):
+        values = _int16(chunk) if subtype == "PCM_16" else chunk.astype("<f4")
+        count += chunk.shape[1]
+        if count * channels * width > _WAV_MAX_BYTES:
+            raise UsageError(
+                "a WAV file cannot exceed 4 GiB",
+                where=where,
+                next_step="Divide the audio into shorter files.",
+            )
+        file.write(values.T.tobytes())
+    file.seek(0)
+    file.write(_wav_header(channels, sample_rate_hz, width, count * channels * width))
     return count
 
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.fields import SECONDS_LIMIT
-from inkplex_data.corpus.jsontext import KEY_TWICE, Line, given_twice, parse_json
+from inkplex_data.corpus.jsontext import Line, given_twice, parse_json
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA, RecordingHeader
 from inkplex_data.faults import Fault, FaultError, faults_of, short
@@ -72,12 +72,12 @@ def parse_header(line: Line) -> RecordingHeader:
 def parse_request(line: Line, paths: Paths) -> RecordedRequest:
     """One line as columns. Raises FaultError with a code of `problems.recording_codes`."""
     try:
-        data = parse_json(line.data)
+        data = parse_json(line.data, half_pairs=True)
     except FaultError as error:
         fault = error.faults[0]
         if fault.rule in TIME_TWICE:
             fault = replace(fault, code="recording-time")
-        elif line.complete or fault.code == KEY_TWICE:
+        elif line.complete or fault.code:
             fault = replace(fault, code="recording-line")
         else:
             fault = replace(

@@ -12,11 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.corpus.jsontext import parse_json, read_bounded
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, Message, Part, ToolCall, TraceFormat
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.faults import FaultError
 from inkplex_data.problems import refusal
+from inkplex_data.reading import read_bounded
 
 __all__ = [
     "Dialogue",
@@ -94,7 +95,7 @@ def read_traces(path: Path, format_name: str | None = None) -> TraceFile:
 def _documents(data: bytes) -> tuple[list[tuple[Any, str]], list[CallRefused]]:
     """The JSON values of a file with their places: one, or one a line."""
     try:
-        return [(parse_json(data), "")], []
+        return [(parse_json(data, half_pairs=True), "")], []
     except FaultError as whole:
         fault = refusal("trace-message", str(whole))
     documents, faults = [], []
@@ -102,7 +103,7 @@ def _documents(data: bytes) -> tuple[list[tuple[Any, str]], list[CallRefused]]:
         place = f"line {number}: "
         try:
             if line.strip():
-                documents.append((parse_json(line), place))
+                documents.append((parse_json(line, half_pairs=True), place))
         except FaultError as error:
             faults.append(refusal("trace-message", f"{place}{error}"))
     return (documents, faults) if documents else ([], [fault])

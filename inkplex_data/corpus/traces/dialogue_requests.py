@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.corpus.recordings.recording_models import Kind
 from inkplex_data.corpus.recordings.vocabulary import (
     AUDIO,
@@ -32,6 +33,7 @@ from inkplex_data.corpus.recordings.vocabulary import (
     Vocabulary,
 )
 from inkplex_data.corpus.traces.dialogue import Dialogue, Media, Message, ToolCall
+from inkplex_data.faults import FaultError
 
 KIND_OF_ROLE: dict[str, Kind] = {
     "system": "setup",
@@ -191,12 +193,12 @@ class _Block:
 
 
 def call_arguments(call: ToolCall) -> dict[str, object] | None:
-    """The arguments as an object, None where they are none."""
+    """The arguments as an object; None where they are none, or none that JSON spells in one way, and stay text."""
     if not call.arguments.strip():
         return {}
     try:
-        value = json.loads(call.arguments)
-    except (ValueError, RecursionError):
+        value = parse_json(call.arguments, half_pairs=True)
+    except FaultError:
         return None
     return value if isinstance(value, dict) else None
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data import __version__
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import only_writer, replacing
 from inkplex_data.clock import us_to_seconds
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
+from inkplex_data.corpus.jsontext import read_document
 from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
 from inkplex_data.corpus.recordings.vocabulary import BYTES, O200K, load_vocabulary
 from inkplex_data.corpus.traces import TraceFile, read_traces
@@ -22,14 +23,16 @@ from inkplex_data.corpus.traces.arrival_schedule import Timed, TimedRequest, Tra
 from inkplex_data.corpus.traces.dialogue import Dialogue, bad_message
 from inkplex_data.corpus.traces.dialogue_requests import Encoder, InklingEncoder, Spelled
 from inkplex_data.corpus.traces.template import TemplateEncoder
-from inkplex_data.errors import CallRefused
+from inkplex_data.errors import CallRefused, CorpusError
+from inkplex_data.printable import in_unicode
 from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.reading import read_bounded
 
 Progress = Callable[[int, int], None]
 """Called with the dialogues done and to do."""
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -70,36 +73,36 @@ def import_traces(
     be read is refused, and the others are written.
 
     Raises CorpusError for a file that is no trace, ConfigError and UsageError for a tokenizer or format
-    that is not there.
+    that is not there, OutputError as `only_writer` does.
     """
     traces = read_traces(path, format_name)
     encoder = encoder_for(tokenizer)
     schedule = schedule or TraceSchedule()
-    out.mkdir(parents=True, exist_ok=True)
     provenance = {
         "importer": f"inkplex-data {__version__}",
         "format": traces.format.name,
-        "file": path.name,
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "file": in_unicode(path.name),
+        "sha256": hashlib.sha256(read_bounded(path)).hexdigest(),
     }
     written: list[ImportedTrace] = []
     refused = [ProblemLog(path.name).refuse(fault) for fault in traces.faults]
     names = recording_ids(traces)
-    for index, (found, name) in enumerate(zip(traces.found, names, strict=True)):
-        try:
-            dialogue = traces.format.parse(found)
-            timed = _timed(dialogue, encoder, schedule)
-        except CallRefused as error:
-            refused.append(ProblemLog(name).refuse(error))
-        else:
-            target = out / f"{_UNSAFE.sub('_', name)}{RECORDING_SUFFIX}"
-            header = _header(name, encoder.identity, dialogue, timed, provenance)
-            if not timed.recorded:
-                header["schedule"] = schedule.model_dump(mode="json")
-            _write(target, header, timed.requests)
-            written.append(_imported(target, name, timed))
-        if progress is not None:
-            progress(index + 1, len(traces.found))
+    with only_writer(out, command="import trace"):
+        for index, (found, name) in enumerate(zip(traces.found, names, strict=True)):
+            try:
+                dialogue = traces.format.parse(found)
+                timed = _timed(dialogue, encoder, schedule)
+            except CallRefused as error:
+                refused.append(ProblemLog(name).refuse(error))
+            else:
+                target = out / f"{_UNSAFE.sub('_', name)}{RECORDING_SUFFIX}"
+                header = _header(name, encoder.identity, dialogue, timed, provenance)
+                if not timed.recorded:
+                    header["schedule"] = schedule.model_dump(mode="json")
+                _write(target, header, timed.requests)
+                written.append(_imported(target, name, timed))
+            if progress is not None:
+                progress(index + 1, len(traces.found))
     return TraceImport(traces.format.name, encoder.identity, tuple(written), tuple(refused))
 
 
@@ -140,8 +143,8 @@ def _has_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file():
         return True
     try:
-        config = json.loads((folder / "tokenizer_config.json").read_bytes())
-    except (OSError, ValueError):
+        config = read_document(folder / "tokenizer_config.json")
+    except (OSError, CorpusError):
         return False
     return isinstance(config, dict) and bool(config.get("chat_template"))
 

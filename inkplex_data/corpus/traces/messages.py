@@ -143,6 +143,7 @@ def _content(content: Any, place: str) -> tuple[tuple[Part, ...], str]:
     thinking = ""
     for index, part in enumerate(content):
         kind = part.get("type", "text") if isinstance(part, dict) else "text"
+        kind = kind if isinstance(kind, str) else ""
         if isinstance(part, str):
             parts.append(Part(part))
         elif isinstance(part, dict) and kind in _TEXT_PARTS and isinstance(part.get("text"), str):

@@ -6,11 +6,12 @@ The module sets `FORMAT = TranscriptFormat(…)`, or a tuple of them; nothing el
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from inkplex_data.corpus.jsontext import read_bounded
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE, SpeakerRule, map_speakers
 from inkplex_data.corpus.transcripts.transcript import (
     NOT_JSON,
@@ -21,9 +22,12 @@ from inkplex_data.corpus.transcripts.transcript import (
 )
 from inkplex_data.corpus.word_repair import TimedWord, repair_words
 from inkplex_data.errors import CorpusError
+from inkplex_data.printable import in_unicode, is_unicode
 from inkplex_data.problems import ProblemLog, refusal
+from inkplex_data.reading import read_bounded
 
 __all__ = [
+    "NOT_JSON",
     "Content",
     "Segment",
     "SpeakerRule",
@@ -75,7 +79,28 @@ def read_transcript(path: Path) -> Transcript:
         transcript.notes.append(
             ("words-not-utf8", f"{path.name}: {content.replaced} undecodable bytes or sequences")
         )
-    return transcript
+    return _in_unicode(transcript)
+
+
+def _in_unicode(transcript: Transcript) -> Transcript:
+    """The transcript with halves of surrogate pairs spelled in labels and method; `repair_words` replaces those of words.
+
+    Raises CallRefused for text conditions that hold one.
+    """
+    if not is_unicode(json.dumps(transcript.text_conditions, ensure_ascii=False)):
+        what = "`text_conditions` holds half a surrogate pair"
+        raise refusal("words-unreadable", what, transcript.path)
+    labels = [*transcript.speakers, *transcript.channels.values(), transcript.agent or "", transcript.method]
+    if all(map(is_unicode, labels)):
+        return transcript
+    return replace(
+        transcript,
+        words=[replace(word, speaker=in_unicode(word.speaker)) for word in transcript.words],
+        method=in_unicode(transcript.method),
+        channels={index: in_unicode(label) for index, label in transcript.channels.items()},
+        agent=None if transcript.agent is None else in_unicode(transcript.agent),
+        clock_offsets_us={in_unicode(label): value for label, value in transcript.clock_offsets_us.items()},
+    )
 
 
 def read_segments(path: Path) -> list[Segment]:
@@ -94,10 +119,12 @@ def _opened(path: Path) -> tuple[TranscriptFormat, Content]:
         content = Content(path, read_bounded(path))
     except (OSError, CorpusError) as error:
         raise refusal("words-unreadable", str(error), path) from error
+    if content.refused is not None:
+        raise refusal("words-unreadable", str(content.refused), path)
     form = detect(content)
     if form is None:
         if content.json is NOT_JSON and path.suffix.lower() == ".json":
-            raise refusal("words-unreadable", f"is not JSON ({content.json_error})", path)
+            raise refusal("words-unreadable", str(content.json_fault), path)
         known = ", ".join(form.title for form in formats())
         raise refusal(
             "words-unknown-format",

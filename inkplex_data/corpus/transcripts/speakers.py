@@ -17,13 +17,14 @@ class SpeakerRule:
     agent is, in this order: the label that the file itself calls the agent (`ParticipantRole`,
     `speaker_role`, a speaker named "Agent"), or the one of channel `agent_channel`, for files with a label a
     channel. Labels that only tell voices apart ("spk_0") are nobody's until `agent` names one.
-    `main`: the label under which the agent's words go on; a file that has it already is left alone.
+    `main`: the label under which the agent's words go on; a file that has it already is left alone. None: there is
+    no agent, since all speakers are in one stream, and all labels stay.
     `swapped`: take the other side for the agent.
     """
 
     agent: str | None = None
     agent_channel: int = 0
-    main: str = SPEAKER_MAIN
+    main: str | None = SPEAKER_MAIN
     swapped: bool = False
 
 
@@ -53,6 +54,8 @@ def map_speakers(transcript: Transcript, rule: SpeakerRule = DEFAULT_RULE) -> Tr
     The caller is the one other label. Where there are several others, or where no agent is found, labels
     stay as they are, so that a build refuses the call and names them.
     """
+    if rule.main is None:
+        return transcript
     agent = agent_label(transcript, rule)
     if agent is None or (agent == rule.main and not rule.swapped):
         return transcript

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -12,9 +11,10 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, Final, TypeGuard
 
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, SPEAKER_UNKNOWN, RawWord
 from inkplex_data.errors import CallRefused
-from inkplex_data.faults import short
+from inkplex_data.faults import Fault, FaultError, short
 from inkplex_data.problems import refusal
 
 NOT_JSON: Final = object()
@@ -61,7 +61,8 @@ class Content:
         return self._parsed[0]
 
     @property
-    def json_error(self) -> str:
+    def json_fault(self) -> Fault | None:
+        """Why the file is no JSON. One with a code is JSON, but not fit to be read: a key twice, too deep."""
         return self._parsed[1]
 
     @cached_property
@@ -71,11 +72,8 @@ class Content:
         Empty where the file holds anything else.
         """
         found = self.json
-        if found is NOT_JSON and self.text.lstrip().startswith("{"):
-            try:
-                found = [json.loads(line) for line in self.text.splitlines() if line.strip()]
-            except (ValueError, RecursionError):
-                return []
+        if found is NOT_JSON:
+            found = self._parsed_lines[0]
         if isinstance(found, dict):
             return [found]
         if isinstance(found, list) and all(isinstance(part, dict) for part in found):
@@ -90,12 +88,32 @@ class Content:
             (number, line.split()) for number, line in numbered if line.strip() and not line.startswith(";;")
         ]
 
+    @property
+    def refused(self) -> Fault | None:
+        """The fault of a file that is JSON, or JSON by lines, and must not be read as such or as anything else."""
+        faults = (self.json_fault, self._parsed_lines[1]) if self.json is NOT_JSON else ()
+        return next((fault for fault in faults if fault is not None and fault.code), None)
+
     @cached_property
-    def _parsed(self) -> tuple[Any, str]:
+    def _parsed(self) -> tuple[Any, Fault | None]:
         try:
-            return json.loads(self.text), ""
-        except (ValueError, RecursionError) as error:
-            return NOT_JSON, str(error)
+            return parse_json(self.text, words=True), None
+        except FaultError as error:
+            return NOT_JSON, error.faults[0]
+
+    @cached_property
+    def _parsed_lines(self) -> tuple[list[Any], Fault | None]:
+        """The values of a file with one a line, and the fault of its first line that has one."""
+        values: list[Any] = []
+        if not self.text.lstrip().startswith("{"):
+            return values, None
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            try:
+                if line.strip():
+                    values.append(parse_json(line, words=True))
+            except FaultError as error:
+                return [], replace(error.faults[0], rule=f"line {number} {error.faults[0].rule}")
+        return values, None
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from inkplex_data.corpus.model_config import model_config
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import STATE_ROWS
-from inkplex_data.libraries import HUB_ID, hub_snapshot, model_config, seed_of
+from inkplex_data.libraries import HUB_ID, hub_snapshot, seed_of
 
 WHERE: Final = "memory.capture.model"
 WAYS_ON: Final = (

@@ -1,7 +1,7 @@
 """Recordings that bring their states: one safetensors file for each request, named by its line.
 
 Written from a model's capture, or put together from the files that a serving engine left. Nothing is held
-but the block in hand; every file and the recording appear whole or not at all.
+but the block in hand; every file appears whole or not at all, and the recording when all its states are there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import only_writer, replacing
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json
 from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
@@ -59,19 +59,22 @@ def capture_recording(
     """Write `OUT/NAME.recording.jsonl` with the states that `model` computes for the recording `path`.
 
     The header names the model; its provenance has the model's identity and the chunk rule, on which states
-    can depend. Raises RecordingError as `capture_states` does.
+    can depend. Raises RecordingError as `capture_states` does, OutputError as `only_writer` does.
     """
     requests = list(read_recording(path))
     sizes = {request.call: len(request) for request in requests}
     meter = _Meter(sum(sizes.values()), progress)
     files: dict[int, Path] = {}
     chunks = capture_states(requests, model, chunk_tokens=chunk_tokens, source=path.name)
-    for number, group in groupby(chunks, key=lambda chunk: chunk[0]):
-        files[number] = _target(path, out, number)
-        blocks = meter.passing(states for _, _, states in group)
-        write_states_file(files[number], blocks, tokens=sizes[number], width=model.width)
-    provenance = {"capture": {**model.identity.as_dict(), "chunks": ChunkRule(chunk_tokens).as_dict()}}
-    target = _write(path, out, files, model=model.identity.id, provenance=provenance)
+    with only_writer(_states_folder(path, out)):
+        for number, group in groupby(chunks, key=lambda chunk: chunk[0]):
+            if not files:
+                _withdraw(path, out)
+            files[number] = _target(path, out, number)
+            blocks = meter.passing(states for _, _, states in group)
+            write_states_file(files[number], blocks, tokens=sizes[number], width=model.width)
+        provenance = {"capture": {**model.identity.as_dict(), "chunks": ChunkRule(chunk_tokens).as_dict()}}
+        target = _write(path, out, files, model=model.identity.id, provenance=provenance)
     return _stated(target, requests, model.width)
 
 
@@ -82,33 +85,39 @@ def attach_states(
 
     The last number in a file's name is that of its request; requests without computed tokens need none.
     Before anything is written every header is checked: a row triple for each computed token, all of one
-    width. Every value is read and must be finite. Files that lie under `out` are named where they are;
+    width. Every value is read and must be finite, and no states may be zero or those of another token. Files that lie under `out` are named where they are;
     others are copied, float32 rounded to bfloat16. States that the recording named before are replaced.
 
     Raises UsageError where files and requests do not match, RecordingError for the recording's own faults
-    and for a file that does not fit.
+    and for a file that does not fit, OutputError as `only_writer` does.
     """
     requests = sorted(read_recording(path, allow_outside=True), key=lambda one: one.call)
     Ownership(requests, source=path.name)
     found = _files(folder, requests)
+    named = [one for one in requests if one.call in found]
     source = ImportedStates(
         tuple(
             open_states_file(found[one.call], tokens=len(one), where=f"{path.name}:{one.line}")
-            for one in requests
-            if one.call in found
-        )
+            for one in named
+        ),
+        named,
     )
     meter = _Meter(sum(map(len, requests)), progress)
     files: dict[int, Path] = {}
-    for request, states in zip((one for one in requests if one.call in found), source.files, strict=True):
-        blocks = meter.passing(states.blocks())
-        if states.path.resolve().is_relative_to(out.resolve()):
-            files[request.call] = out / states.path.resolve().relative_to(out.resolve())
-            deque(blocks, maxlen=0)
-        else:
-            files[request.call] = _target(path, out, request.call)
-            write_states_file(files[request.call], blocks, tokens=states.tokens, width=source.width)
-    target = _write(path, out, files, model=None, provenance={"states_from": folder.name})
+    copied = False
+    with only_writer(_states_folder(path, out)):
+        for request, states, checked in zip(named, source.files, source.checked(), strict=True):
+            blocks = meter.passing(checked)
+            if states.path.resolve().is_relative_to(out.resolve()):
+                files[request.call] = out / states.path.resolve().relative_to(out.resolve())
+                deque(blocks, maxlen=0)
+            else:
+                if not copied:
+                    _withdraw(path, out)
+                    copied = True
+                files[request.call] = _target(path, out, request.call)
+                write_states_file(files[request.call], blocks, tokens=states.tokens, width=source.width)
+        target = _write(path, out, files, model=None, provenance={"states_from": folder.name})
     return _stated(target, requests, source.width)
 
 
@@ -122,7 +131,8 @@ def write_states_file(path: Path, blocks: Iterable[NDArray[np.uint16]], *, token
     text += b" " * (-len(text) % 8)
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = 0
-    with replacing(path) as file:
+    size_bytes = 8 + len(text) + 2 * int(np.prod(shape))
+    with replacing(path, size_bytes=size_bytes) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for block in blocks:
             if block.shape[1:] != (len(STATE_ROWS), width):
@@ -175,16 +185,33 @@ def _name(path: Path) -> str:
     return path.name.removesuffix(".jsonl").removesuffix(".recording")
 
 
+def _states_folder(path: Path, out: Path) -> Path:
+    return out / f"{_name(path)}.states"
+
+
 def _target(path: Path, out: Path, number: int) -> Path:
-    return out / f"{_name(path)}.states" / f"{number:06d}.safetensors"
+    return _states_folder(path, out) / f"{number:06d}.safetensors"
+
+
+def _recording(path: Path, out: Path) -> Path:
+    return out / f"{_name(path)}{RECORDING_SUFFIX}"
+
+
+def _withdraw(path: Path, out: Path) -> None:
+    """Take away the recording of an earlier run, or its states where it is the source itself: states that are about to
+    be replaced one by one must not be read as its own."""
+    target = _recording(path, out)
+    if target.exists() and target.samefile(path):
+        _write(path, out, {}, model=None, provenance={})
+    else:
+        target.unlink(missing_ok=True)
 
 
 def _write(
     path: Path, out: Path, files: Mapping[int, Path], *, model: str | None, provenance: Mapping[str, Any]
 ) -> Path:
     """Copy the recording line by line, each request with the file of its states."""
-    target = out / f"{_name(path)}{RECORDING_SUFFIX}"
-    out.mkdir(parents=True, exist_ok=True)
+    target = _recording(path, out)
     with replacing(target) as file:
         for number, line in enumerate(numbered_lines(path)):
             data = parse_json(line.data)

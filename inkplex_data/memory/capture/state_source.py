@@ -21,6 +21,7 @@ from inkplex_data.memory.capture.imported_states import (
     states_error,
 )
 from inkplex_data.memory.capture.inkling import Inkling, load_inkling
+from inkplex_data.memory.capture.plausible_states import PlausibleStates
 from inkplex_data.memory.ownership import Request
 from inkplex_data.problems import recording_refusal
 
@@ -77,7 +78,7 @@ def state_source(
                 f"{named[0].states_path.name if named[0].states_path else ''}"
             )
             raise recording_refusal(code, what, f"{source}:{without.line}")
-        return ImportedStates(tuple(_open(request, source) for request in named))
+        return ImportedStates(tuple(_open(request, source) for request in named), named)
     if capture is None or not computed:
         return None
     model = (load or _load)(capture.model, capture.dtype, capture.device)
@@ -94,16 +95,18 @@ def _open(request: StatedRequest, source: str) -> StatesFile:
 
 
 class ImportedStates:
-    """States of files, in layout order. Raises RecordingError where their widths differ."""
+    """States of files, in layout order; `requests` are those that computed them, one a file, where they are to be
+    checked against their tokens. Raises RecordingError where their widths differ."""
 
     kind: Literal["imported"] = "imported"
 
-    def __init__(self, files: tuple[StatesFile, ...]) -> None:
+    def __init__(self, files: tuple[StatesFile, ...], requests: Sequence[Request] = ()) -> None:
         for file in files:
             if file.width != files[0].width:
                 what = f"states have width {file.width}, those of {files[0].path.name} have {files[0].width}"
                 raise states_error(what, file.where)
         self.files = files
+        self.requests = requests
         self.width = files[0].width
 
     @property
@@ -115,11 +118,18 @@ class ImportedStates:
         for file in self.files:
             yield from file.blocks()
 
+    def checked(self) -> Iterator[Iterator[NDArray[np.uint16]]]:
+        """The blocks of each file, of which those of one are read before the next; refuses what no model computes."""
+        plausible = PlausibleStates()
+        for file, request in zip(self.files, self.requests, strict=True):
+            yield plausible.blocks(file, request)
+
     def sha256(self) -> str:
         """Digest over the stored bits, which reads and checks everything once."""
         digest = hashlib.sha256(str(self.width).encode())
-        for chunk in self.chunks():
-            digest.update(chunk.data)
+        for blocks in self.checked():
+            for block in blocks:
+                digest.update(block.data)
         return digest.hexdigest()
 
 

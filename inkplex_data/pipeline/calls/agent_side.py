@@ -55,7 +55,9 @@ def guess_side(job: AgentSideJob, folder: Path) -> AgentSide:
 
 def _hear(job: AgentSideJob) -> Hear:
     words = job.recipe.words
-    return lambda samples: tools.aligner(words.whisper, words.aligner, words.language).text(samples)
+    model = words.whisper
+    assert isinstance(model, str)  # `choose_whisper` has left one
+    return lambda samples: tools.aligner(model, words.aligner, words.language).text(samples)
 
 
 AGENT_SIDE: Final = Stage(

@@ -20,9 +20,8 @@ from inkplex_data.corpus.folder import AUDIO_SUFFIXES
 from inkplex_data.corpus.sidecars.sidecar_models import Audio, Channel, Identity, Sidecar, Transform
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import ConfigError
-from inkplex_data.grid import NO_INPUT, TAG_FIRST, TAG_LATER, TAG_PAD
 from inkplex_data.pipeline.calls.call_streams import CallStreams
-from inkplex_data.speech.interleave_types import TextStream
+from inkplex_data.pipeline.calls.prepare import main_speaker
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,9 @@ def noise_files(folder: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def cut_words(words: Sequence[TimedWord], plan: AugmentPlan, speaker: str) -> tuple[list[TimedWord], int]:
+def cut_words(
+    words: Sequence[TimedWord], plan: AugmentPlan, speaker: str | None
+) -> tuple[list[TimedWord], int]:
     """The words that are left where the agent falls silent, and how many ended early or are gone.
 
     A word that a cut goes through keeps its onset and ends there; one that begins inside a cut is gone.
@@ -80,7 +81,7 @@ def cut_words(words: Sequence[TimedWord], plan: AugmentPlan, speaker: str) -> tu
     kept, touched = [], 0
     for word in words:
         hit = next((cut for cut in cuts if word.start_us < cut[1] and word.end_us > cut[0]), None)
-        if word.speaker != speaker or hit is None:
+        if not word.is_by(speaker) or hit is None:
             kept.append(word)
             continue
         touched += 1
@@ -93,14 +94,14 @@ def keeping_text(
     augmentation: Augmentation, words: Sequence[TimedWord], recipe: Recipe, frames: int
 ) -> Augmentation:
     """The changes without those that would leave the agent without a word to place: a call is not lost to them."""
-    plan, speaker = augmentation.plan, recipe.text.main_speaker
+    plan, speaker = augmentation.plan, main_speaker(recipe)
     delay_us = seconds_to_us(recipe.text.delay_s)
 
     def places(plan: AugmentPlan) -> bool:
         late_us = delay_us + plan.text_delay_us
         kept, _ = cut_words(words, plan, speaker)
         return any(
-            word.speaker == speaker and word.end_us > late_us and word.start_us - late_us < frames * FRAME_US
+            word.is_by(speaker) and word.end_us > late_us and word.start_us - late_us < frames * FRAME_US
             for word in kept
         )
 
@@ -109,37 +110,6 @@ def keeping_text(
         if places(left):
             return dataclasses.replace(augmentation, plan=left)
     return dataclasses.replace(augmentation, plan=dataclasses.replace(plan, text_delay_us=0, cuts=()))
-
-
-def mask_words(
-    text: TextStream, words: Sequence[TimedWord], plan: AugmentPlan, speaker: str
-) -> tuple[TextStream, int]:
-    """The text stream with a part of the agent's words withheld, and their number.
-
-    Their frames get no input, so they carry no loss either; the EPAD before them stays, since the agent's voice begins.
-    """
-    if not plan.text_mask:
-        return text, 0
-    random = np.random.Generator(np.random.PCG64(plan.text_seed))
-    chosen = random.random(len(words)) < plan.text_mask
-    ids, roles = text.ids.copy(), text.roles.copy()
-    frames, placed = text.word_frames.copy(), text.word_placed.copy()
-    onsets = np.flatnonzero(text.roles == TAG_FIRST)
-    withheld = 0
-    for index, word in enumerate(words):
-        onset = int(text.word_frames[index])
-        if not chosen[index] or word.speaker != speaker or onset < 0:
-            continue
-        after = onsets[np.searchsorted(onsets, onset, side="right") :]
-        end = int(after[0]) if len(after) else len(ids)
-        own = onset + np.flatnonzero(np.isin(text.roles[onset:end], (TAG_FIRST, TAG_LATER)))
-        ids[own], roles[own] = NO_INPUT, TAG_PAD
-        frames[index], placed[index] = -1, 0
-        withheld += 1
-    if not withheld:
-        return text, 0
-    left = dataclasses.replace(text, ids=ids, roles=roles, word_frames=frames, word_placed=placed)
-    return left, withheld
 
 
 def transforms(augmentation: Augmentation) -> list[Transform]:
@@ -153,7 +123,9 @@ def transforms(augmentation: Augmentation) -> list[Transform]:
     if plan.text_delay_us:
         made.append(("text-delay", {"delay_s": us_to_seconds(plan.text_delay_us)}))
     if plan.text_mask:
-        made.append(("text-mask", {"part": plan.text_mask, "seed": plan.text_seed}))
+        told = {"unit": plan.text_mask_unit, "loss": plan.text_mask_loss}
+        unusual = {key: value for key, value in told.items() if value not in ("word", "drop")}
+        made.append(("text-mask", {"part": plan.text_mask, "seed": plan.text_seed, **unusual}))
     return [Transform(name=name, seed=max(seed, 0), settings=settings) for name, settings in made]
 
 

@@ -12,29 +12,29 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.audio.augment_plan import AugmentPlan
-from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, seconds_to_us
+from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, samples_to_us, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
-from inkplex_data.corpus.word_repair import TimedWord
-from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, NO_INPUT
+from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
+from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_HIDDEN_TEXT, MASK_TEXT, NO_INPUT
 from inkplex_data.memory.tables import VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import (
     cut_words,
     keeping_text,
-    mask_words,
     prepare,
     recorded,
     transforms,
 )
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
-from inkplex_data.pipeline.calls.prepare import prepare_call
+from inkplex_data.pipeline.calls.prepare import main_speaker, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.calls.turn_columns import turn_row
+from inkplex_data.pipeline.calls.withheld_text import withhold
 from inkplex_data.pipeline.recordings import ReadRecording
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stage import Job, Stage
@@ -42,6 +42,9 @@ from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.shard import CallPart, empty
+
+MOST_BYTE_PIECES: Final = 1 / 3
+"""A tokenizer that knows a language spells names and signs of others by bytes, not every third piece."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,6 @@ class CallJob(Job):
     family: str
     split: str
     prefix_id: str | None
-    wrong_memory_of: str | None
     memory: MemoryRef | None
     notes: tuple[Problem, ...] = ()
     """What the plan has to tell about the call."""
@@ -83,7 +85,10 @@ class CallJob(Job):
 
 
 def build_call(job: CallJob, folder: Path) -> CallPart:
-    """All of one call: text stream, loss mask, codes and versions. Raises CallRefused."""
+    """All of one call but its wrong memory: text stream, loss mask, codes and versions. Raises CallRefused.
+
+    Whose memory is its wrong one is settled when it is known which calls stand (`shards.py`).
+    """
     recipe, frames = job.recipe, job.scan.frames
     found = SCAN.do(dataclasses.replace(job.scanned, build=job.build))
     prepared = prepare_call(job.scanned.given, job.build)
@@ -100,15 +105,17 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     plan = augmentation.plan if augmentation is not None else AugmentPlan()
     if augmentation is not None:
         made += transforms(augmentation)
-    words, cut = cut_words(words, plan, recipe.text.main_speaker)
+    main = main_speaker(recipe)
+    words, cut = cut_words(words, plan, main)
     text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
     # What could be placed, and how dense the text is, does not depend on what is withheld from it.
     placed = text
-    text, withheld = mask_words(placed, words, plan, recipe.text.main_speaker)
+    withheld = withhold(placed, words, plan, main)
+    text = withheld.text
     if made:
         log.add("augmented", ", ".join(transform.name for transform in made))
-    if cut or withheld:
-        log.add("augmented-words", f"{cut} words ended early or are gone, {withheld} are withheld")
+    if cut or withheld.count:
+        log.add("augmented-words", f"{cut} words ended early or are gone, {withheld.told}")
     sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts))
     encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
@@ -116,10 +123,10 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         tokens, whole = (load_field(job.memory.folder, ReadRecording, name) for name in ("tokens", "whole"))
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
         versions = build_versions(tokens, clock, window=recipe.memory.window, whole=whole)
-    agent_words = sum(word.speaker == recipe.text.main_speaker for word in words)
-    row = _row(job, placed, sidecar)
+    agent_words = sum(word.is_by(main) for word in words)
+    row = _row(job, placed, sidecar, dropped=log.count(*WORD_DROPS))
     # What was divided has channels of the ledger's file, not of the corpus's.
-    row |= channel_row(entry) if entry.audio == job.entry.audio else {}
+    row |= channel_row(entry) if entry.audio == job.entry.audio and not prepared.audio.is_single else {}
     row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
     row["text_conditions"] = _json(found.conditions)
     return CallPart(
@@ -128,7 +135,10 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
             "codes": encoded.codes,
             "text": text.ids,
             "role": text.roles,
-            "mask": loss_mask(text, job.scan, sidecar, has_words=recipe.words.source != "none"),
+            "mask": loss_mask(
+                text, job.scan, sidecar, recipe, is_mixed=prepared.audio.is_mixed, delay_us=plan.text_delay_us
+            )
+            | withheld.hidden * np.uint8(MASK_HIDDEN_TEXT),
             "level": encoded.level,
         },
         words=words_table(words, pieces, text),
@@ -142,7 +152,9 @@ def text_stream(
 ) -> tuple[TextStream, list[list[int]]]:
     """The interleaved text, and each word's piece ids. `delay_us` adds to the recipe's. Losses go to `log`."""
     options = recipe.text
-    pieces = tools.tokenizer(options.tokenizer).encode_words([word.text for word in words])
+    main = main_speaker(recipe)
+    tokenizer = tools.tokenizer(options.tokenizer)
+    pieces = tokenizer.encode_words([word.text for word in words])
     text = interleave(
         [
             Word(ids, word.start_us, word.end_us, word.speaker)
@@ -155,8 +167,15 @@ def text_stream(
         in_word_padding=options.in_word_padding,
         delay_us=seconds_to_us(options.delay_s) + delay_us,
         speaker_tokens=options.speaker_tokens,
-        main_speaker=options.main_speaker,
+        main_speaker=main,
     )
+    own = [ids for ids, word in zip(pieces, words, strict=True) if word.is_by(main)]
+    spelled = tokenizer.byte_pieces(piece for ids in own for piece in ids)
+    if spelled > sum(map(len, own)) * MOST_BYTE_PIECES:
+        log.add(
+            "text-byte-pieces",
+            f"{spelled:,} of {sum(map(len, own)):,} pieces of the agent's words are single bytes, by {tokenizer.identity.name}",
+        )
     for drop in text.drops:
         if drop.reason == "other-speaker":
             continue  # the caller's words are no loss: only the agent speaks in the text stream
@@ -171,16 +190,42 @@ def text_stream(
     return text, pieces
 
 
-def loss_mask(text: TextStream, scan: Scan, sidecar: Sidecar | None, *, has_words: bool) -> np.ndarray:
-    """uint8 [F]: which modalities of each frame are present and certain. A missing one is not silence."""
+def loss_mask(
+    text: TextStream,
+    scan: Scan,
+    sidecar: Sidecar | None,
+    recipe: Recipe,
+    *,
+    is_mixed: bool = False,
+    delay_us: int = 0,
+) -> np.ndarray:
+    """uint8 [F]: which modalities of each frame are present and certain. A missing one is not silence.
+
+    In a mixture what is uncertain about the caller's voice is uncertain about the agent's stream. `delay_us`: by how
+    much the text is ahead of the audio besides the recipe's delay. Text says what is heard, so it ends with the
+    agent's own audio.
+    """
     mask = np.full(scan.frames, MASK_ALL, np.uint8)
     if sidecar is not None:
         mask &= frame_mask(sidecar, scan.frames)
+        if is_mixed:
+            mask[mask & MASK_CALLER == 0] &= np.uint8(MASK_ALL ^ MASK_AGENT)
     for bit, samples in ((MASK_AGENT, scan.agent_samples), (MASK_CALLER, scan.caller_samples)):
         if samples < scan.samples:
             # The frame in which a shorter file ends is only partly there.
             mask[samples // FRAME_SAMPLES :] &= np.uint8(MASK_ALL ^ bit)
-    if not has_words:
+    # Text says what is heard: it ends with the agent's own audio, and what is lost inside that is not heard either.
+    ahead_us = seconds_to_us(recipe.text.delay_s) + delay_us
+    if scan.agent_samples < scan.samples:
+        last_us = max(samples_to_us(scan.agent_samples) - max(ahead_us, 0), 0)
+        mask[last_us // FRAME_US :] &= np.uint8(MASK_ALL ^ MASK_TEXT)
+    for hole in scan.agent_holes:
+        start_us, end_us = (max(samples_to_us(at) - ahead_us, 0) for at in hole)
+        mask[start_us // FRAME_US : -(-end_us // FRAME_US)] &= np.uint8(MASK_ALL ^ MASK_TEXT)
+    for bit, holes in ((MASK_AGENT, scan.agent_holes), (MASK_CALLER, scan.caller_holes)):
+        for start, end in holes:
+            mask[start // FRAME_SAMPLES : -(-end // FRAME_SAMPLES)] &= np.uint8(MASK_ALL ^ bit)
+    if recipe.words.source == "none" or scan.is_text_masked:
         mask &= np.uint8(MASK_ALL ^ MASK_TEXT)
     mask[text.ids == NO_INPUT] &= np.uint8(MASK_ALL ^ MASK_TEXT)
     if scan.is_masked:
@@ -205,9 +250,10 @@ def words_table(words: list[TimedWord], pieces: list[list[int]], text: TextStrea
     return pl.DataFrame(columns, schema={name: dtype for name, dtype in WORDS.items() if name != "call_ix"})
 
 
-def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, Any]:
+def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: int) -> dict[str, Any]:
+    """The call's row; `dropped` words of its transcript came to nothing before there was a text stream."""
     entry, scan = job.entry, job.scan
-    main_losses = [drop for drop in text.drops if drop.reason != "other-speaker"]
+    unplaced = [drop for drop in text.drops if drop.reason != "other-speaker"]
     start_s = (
         sidecar.targets.response_start_s if sidecar is not None and sidecar.targets is not None else None
     )
@@ -221,14 +267,13 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, A
         "recording_id": job.memory.recording_id if job.memory else None,
         "recording_starts_at_us": entry.recording_starts_at_us if job.memory else None,
         "prefix_id": job.prefix_id,
-        "wrong_memory_of": job.wrong_memory_of,
         "split": job.split,
         "family": job.family,
         "voice": entry.voice,
         "role": entry.role,
         "duration_us": scan.duration_us,
-        "words_dropped": len({drop.word for drop in main_losses if text.word_placed[drop.word] == 0}),
-        "pieces_dropped": sum(drop.pieces for drop in main_losses),
+        "words_dropped": dropped + len({drop.word for drop in unplaced if text.word_placed[drop.word] == 0}),
+        "pieces_dropped": sum(drop.pieces for drop in unplaced),
         "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
         "response_start_frame": response_frame,
         "audio_sha256": scan.audio_sha256,
@@ -238,6 +283,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None) -> dict[str, A
         if sidecar
         else None,
         "input_sha256": scan.input_sha256,
+        "inputs": scan.inputs,
     }
 
 
@@ -255,7 +301,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=6,
+    version=7,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text"),

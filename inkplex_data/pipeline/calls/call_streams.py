@@ -50,9 +50,12 @@ class CallStreams:
     def transforms(self) -> list[Transform]:
         """What `open` does to the sound besides resampling."""
         extension = tools.bandwidth(self.recipe.audio.bandwidth)
+        made = []
+        if self.audio.is_mixed:
+            made.append(Transform(name="mix", settings={"of": list(SIDES), "into": "agent"}))
         if extension is None:
-            return []
-        return [
+            return made
+        return made + [
             Transform(
                 name="bandwidth-extension",
                 settings={"channel": side, "model": extension.identity, "band_hz": self.scan.band_hz(side)},

@@ -20,6 +20,9 @@ from inkplex_data.grid import LEVEL_FLOOR_DB
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import Augmentation
 from inkplex_data.pipeline.calls.call_streams import CallStreams
+from inkplex_data.speech.codec_identity import CHUNK_FRAMES
+from inkplex_data.speech.codec_stream import Codec, Codes
+from inkplex_data.speech.prefix import silence_chunks
 
 Levels = npt.NDArray[np.int8]
 
@@ -53,12 +56,20 @@ def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | No
         caller = change_caller(caller, plan, around)
     levels: tuple[list[Levels], list[Levels]] = ([], [])
     sides = zip(_measured(agent, levels[0]), _measured(caller, levels[1]), strict=True)
-    codes = tools.codec(recipe.codec.id).encode_pair(sides)
+    codec = tools.codec(recipe.codec.id)
+    codes = _beside_silence(codec, sides) if streams.audio.is_single else codec.encode_pair(sides)
     return Encoded(
         codes,
         np.stack([np.concatenate(own) for own in levels], axis=1),
         (speech_activity(meters[0].levels_db()), speech_activity(meters[1].levels_db())),
     )
+
+
+def _beside_silence(codec: Codec, sides: Iterable[tuple[Samples, Samples]]) -> Codes:
+    """Codes uint16 [F, 16] of a single stream: the agent's, and beside them those of settled silence in every frame."""
+    agent = codec.encode(own for own, _ in sides)
+    settled = codec.encode(silence_chunks(CHUNK_FRAMES))[-1:]
+    return np.concatenate([agent, np.repeat(settled, len(agent), axis=0)], axis=1)
 
 
 def _measured(chunks: Iterable[Samples], heard: list[Levels]) -> Iterator[Samples]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from inkplex_data.audio.call_audio import CallAudio, CallFiles, ChannelRef, open_files
+from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.pipeline.calls import spoken_words, two_streams
@@ -24,7 +25,14 @@ from inkplex_data.speech.agent.find import decide
 
 PREPARING: Final = (TWO_STREAMS, AGENT_SIDE, SPOKEN_WORDS)
 """The stages that `prepare_call` may ask."""
-PREPARE_KEYS: Final = ("audio.agent", "audio.mono", "text.main_speaker", "words.agent", "words.source")
+PREPARE_KEYS: Final = (
+    "audio.agent",
+    "audio.mono",
+    "audio.streams",
+    "text.main_speaker",
+    "words.agent",
+    "words.source",
+)
 """The recipe keys that it reads itself."""
 
 
@@ -55,17 +63,24 @@ class PreparedCall:
         return self.text.entry
 
 
+def main_speaker(recipe: Recipe) -> str | None:
+    """The label of the words that go into the text stream; None for everybody's, in a single stream."""
+    return None if recipe.audio.streams == "single" else recipe.text.main_speaker
+
+
 def prepare_call(given: CallInput, build: Build) -> PreparedCall:
     """The same files at every asking, made at the first.
 
     Raises CallRefused (what opening, decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
     """
     recipe = build.recipe
-    text = CallText.of(given.entry, agent=recipe.words.agent, main=recipe.text.main_speaker)
+    text = CallText.of(given.entry, agent=recipe.words.agent, main=main_speaker(recipe))
     notes: list[Problem] = []
     listens = recipe.words.source == "whisper" and not text.has_words
     files = open_files(text.entry.audio)
-    if recipe.audio.mono == "diarize" and _is_mono(text.entry, files):
+    if recipe.audio.streams == "single":
+        pass  # nobody's side is looked for
+    elif recipe.audio.mono == "diarize" and _is_mono(text.entry, files):
         text = _divided(text, files, given.turns, build, notes)
         files = open_files(text.entry.audio)
     elif recipe.audio.agent != "auto":
@@ -77,7 +92,8 @@ def prepare_call(given: CallInput, build: Build) -> PreparedCall:
             text = text.moved_to(
                 dataclasses.replace(text.entry, channels=found.channels, channels_assumed=False)
             )
-    audio = files.channels(text.entry.channels)
+    open_voices = files.single if recipe.audio.streams == "single" else files.channels
+    audio = open_voices(text.entry.channels)
     if listens:
         text = _heard(text, audio, build, notes)
     return PreparedCall(text, audio, tuple(notes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,20 @@ from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.word_repair import TimedWord, main_speaker_faults
-from inkplex_data.pipeline.calls.prepare import PREPARE_KEYS, PREPARING, CallInput, prepare_call
+from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.pipeline.calls.prepare import (
+    PREPARE_KEYS,
+    PREPARING,
+    CallInput,
+    main_speaker,
+    prepare_call,
+)
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
+from inkplex_data.pipeline.calls.text_check import is_text_doubtful
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.pipeline.stamp import file_sha256, stamp
+from inkplex_data.pipeline.standing.inputs import call_inputs
 from inkplex_data.problems import Problem, ProblemLog, without_root
 
 
@@ -38,7 +47,8 @@ class Scan:
 
     Sample counts are at 24 kHz. `voice_*_us` is the call's best stretch of agent speech, for use as
     another call's voice sample; empty where there is none. `input_sha256` covers everything that the
-    stored call depends on besides the recipe and the task recording.
+    stored call depends on besides the recipe and the task recording; `inputs` says the same of files' bytes and
+    part by part, so that a later run finds out without decoding (`standing.inputs`).
     """
 
     call_id: str
@@ -47,13 +57,21 @@ class Scan:
     caller_samples: int
     audio_sha256: str
     input_sha256: str
+    inputs: str
     words: int
     voice_start_us: int
     voice_end_us: int
     agent_band_hz: int | None = None
     caller_band_hz: int | None = None
+    agent_holes: tuple[tuple[int, int], ...] = ()
+    caller_holes: tuple[tuple[int, int], ...] = ()
+    """Spans that the side's file lacks inside."""
+    audio_fingerprint: str = ""
+    """`AudioScan.fingerprint` in base 64."""
     is_masked: bool = False
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
+    is_text_masked: bool = False
+    """Whether the text alone is out of the loss, because it may be that of the other side."""
 
     def band_hz(self, side: Side) -> int | None:
         """The highest frequency that a side uses; None where it is silent."""
@@ -88,9 +106,9 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     log.extend(prepared.notes)
     found = prepared.audio.scan(log)
     words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
-    is_masked = is_masked_by_check(
-        call_id, prepared.audio.agent, words, build, log=log, audio_sha256=found.sha256
-    )
+    main = main_speaker(recipe)
+    is_text_masked = main is not None and is_text_doubtful(words, found, main_speaker=main, log=log)
+    is_masked = is_masked_by_check(call_id, prepared.audio, words, build, log=log, audio_sha256=found.sha256)
     start_us, end_us = voice_stretch(
         words,
         speaker=recipe.text.main_speaker,
@@ -103,12 +121,17 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         caller_samples=found.caller_samples,
         audio_sha256=found.sha256,
         input_sha256=_input_sha256(entry, found),
+        inputs=call_inputs(job.given.entry, job.given.turns, file_sha256),
         words=len(words),
         voice_start_us=start_us,
         voice_end_us=end_us,
         agent_band_hz=found.band_hz["agent"],
         caller_band_hz=found.band_hz["caller"],
+        agent_holes=found.holes["agent"],
+        caller_holes=found.holes["caller"],
+        audio_fingerprint=base64.b64encode(found.fingerprint).decode(),
         is_masked=is_masked,
+        is_text_masked=is_text_masked,
     )
     problems = tuple(without_root(problem, build.corpus_root) for problem in log)
     return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
@@ -121,13 +144,9 @@ def read_words(
 
     Raises CallRefused where the agent has no words and the recipe does not say that this is meant.
     """
-    entry = text.entry
     if recipe.words.source == "none":
-        return [], entry.text_conditions
-    words = text.words(duration_us=duration_us, log=log)
-    for fault in main_speaker_faults(words, recipe.text.main_speaker):
-        log.add("text-all-pad", fault, item=entry.words.name if entry.words else entry.source)
-    return words, text.conditions
+        return [], text.entry.text_conditions
+    return text.agent_words(duration_us=duration_us, log=log), text.conditions
 
 
 def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
@@ -149,7 +168,7 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
 
 SCAN: Final = Stage(
     name="scan",
-    version=5,
+    version=6,
     result=ScannedCall,
     run=scan_call,
     recipe=(*PREPARE_KEYS, *SPEECH_CHECK_KEYS, "prefix.voice_max_s"),

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from inkplex_data.audio.call_audio import ChannelRef
+from inkplex_data.audio.call_audio import CallAudio
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused
 from inkplex_data.pipeline import tools
+from inkplex_data.pipeline.calls.prepare import main_speaker
 from inkplex_data.pipeline.stage import Build, Job, Stage
 from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.torch_settings import torch_threads
@@ -27,9 +28,10 @@ class SpeechCheckJob(Job):
     """The agent's words of one call beside its sound, which is known by its digest."""
 
     call_id: str
-    agent: ChannelRef = field(compare=False)
+    audio: CallAudio = field(compare=False)
     audio_sha256: str
     channel: tuple[str, int]
+    is_single: bool
     words: tuple[TimedWord, ...]
 
     @property
@@ -46,14 +48,15 @@ class MeasuredSpeech:
 
 def listen(job: SpeechCheckJob, folder: Path) -> MeasuredSpeech:
     """Measure with Whisper. Raises CheckpointError, MissingLibraryError, and CallRefused as decoding does."""
-    from inkplex_data.speech.align.align_corpus import channel_samples
+    from inkplex_data.speech.align.packing import RATE_HZ
     from inkplex_data.speech.check.agreement import measure
 
     assert job.recipe.check_speech is not None
     # One thread: calls run side by side, and sums over threads differ in their last bits.
     with torch_threads(1):
         scorer = tools.speech_scorer(job.recipe.check_speech.model)
-        return MeasuredSpeech(dataclasses.asdict(measure(channel_samples(job.agent), job.words, scorer)))
+        samples = job.audio.voice("agent", RATE_HZ)
+        return MeasuredSpeech(dataclasses.asdict(measure(samples, job.words, scorer)))
 
 
 SPEECH_CHECK: Final = Stage(
@@ -75,7 +78,7 @@ SPEECH_CHECK_KEYS: Final = (
 
 def is_masked_by_check(
     call_id: str,
-    agent: ChannelRef,
+    audio: CallAudio,
     words: Sequence[TimedWord],
     build: Build,
     *,
@@ -89,7 +92,7 @@ def is_masked_by_check(
     speech-fact-lost) where the recipe refuses such calls, CheckpointError, MissingLibraryError.
     """
     settings = build.recipe.check_speech
-    own = tuple(word for word in words if word.speaker == build.recipe.text.main_speaker)
+    own = tuple(word for word in words if word.is_by(main_speaker(build.recipe)))
     if settings is None or not own:
         return False
     from inkplex_data.speech.check.agreement import Measured, judge
@@ -98,9 +101,10 @@ def is_masked_by_check(
     job = SpeechCheckJob(
         build=build,
         call_id=call_id,
-        agent=agent,
+        audio=audio,
         audio_sha256=audio_sha256,
-        channel=(agent.path.name, agent.channel_index),
+        channel=(audio.agent.path.name, audio.agent.channel_index),
+        is_single=audio.is_single,
         words=own,
     )
     body = SPEECH_CHECK.do(job).measured

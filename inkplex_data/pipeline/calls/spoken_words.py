@@ -42,6 +42,7 @@ def hear_words(job: SpokenWordsJob, folder: Path) -> SpokenWords:
     from inkplex_data.speech.align.align_corpus import align_entry, write_words
 
     settings = job.recipe.words
+    assert isinstance(settings.whisper, str)  # `choose_whisper` has left one
     aligner = tools.aligner(settings.whisper, settings.aligner, settings.language)
     log = ProblemLog(job.entry.call_id, strict=job.recipe.strict)
     write_words(

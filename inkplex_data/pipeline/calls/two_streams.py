@@ -46,6 +46,7 @@ def divide_call(job: TwoStreamsJob, folder: Path) -> DividedCall:
     from inkplex_data.speech.diarize.divide import divide
 
     settings = job.recipe.audio
+    log = ProblemLog(job.call_id, strict=job.recipe.strict)
     made = divide(
         job.channel,
         (folder / AUDIO).with_suffix(""),
@@ -56,12 +57,12 @@ def divide_call(job: TwoStreamsJob, folder: Path) -> DividedCall:
         main=settings.main_speaker,
         inactive=settings.inactive,
         seed=settings.seed,
+        log=log,
     )
     if job.sidecar is not None:
         told = with_constructed_sides(read_sidecar(job.sidecar), read_sidecar(made.sidecar))
         text = told.model_dump_json(by_alias=True, exclude_none=True)
         made.sidecar.write_text(text, encoding="utf-8")
-    log = ProblemLog(job.call_id, strict=job.recipe.strict)
     overlap_us = int((made.streams.overlap[:, 1] - made.streams.overlap[:, 0]).sum())
     log.add(
         "streams-constructed",
@@ -75,7 +76,7 @@ def divide_call(job: TwoStreamsJob, folder: Path) -> DividedCall:
 
 TWO_STREAMS: Final = Stage(
     name="two-streams",
-    version=4,
+    version=5,
     result=DividedCall,
     run=divide_call,
     recipe=(

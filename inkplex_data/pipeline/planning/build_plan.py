@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
+from typing import Final
 
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families
-from inkplex_data.memory.partners import Candidate, choose_partners
+from inkplex_data.memory.partners import Candidate, PartnerRings, Partners
 from inkplex_data.memory.twins import root_of
 from inkplex_data.pipeline.calls.build_call import CallJob, MemoryRef
 from inkplex_data.pipeline.calls.prepare import CallInput
@@ -22,8 +25,8 @@ from inkplex_data.pipeline.planning.prefix_voices import (
     prefix_id,
     voice_samples,
 )
-from inkplex_data.pipeline.planning.same_audio import audio_in_two_families
-from inkplex_data.pipeline.planning.sharding import Sized, call_bytes, plan_shards
+from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
+from inkplex_data.pipeline.planning.sharding import Sized, call_bytes
 from inkplex_data.pipeline.prefixes import PrefixJob
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
 from inkplex_data.pipeline.stage import Build
@@ -31,19 +34,30 @@ from inkplex_data.pipeline.stamp import file_sha256
 from inkplex_data.pipeline.target import Target
 from inkplex_data.problems import Problem, ProblemLog
 
+PLAN_NOTES: Final = ("family-frozen", "prefix-no-voice")
+"""Codes of what the plan has to say of a call (`notes`)."""
+
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """Everything that a build will write, in order. `recordings` are those not in the store yet."""
+    """Everything that a build will write. `jobs` in plan order; `recordings` are those not in the store yet.
 
-    shards: Mapping[int, tuple[CallJob, ...]]
+    `prefix_of`: per call to build or to give another prefix, its prefix. `renoted`: what there is to say of the latter.
+    """
+
+    jobs: tuple[CallJob, ...]
     recordings: tuple[RecordingJob, ...]
     found: Mapping[Path, FoundRecording]
     prefixes: tuple[PrefixJob, ...]
+    prefix_of: Mapping[str, str]
+    partners: Partners
+    renoted: Mapping[str, tuple[Problem, ...]]
 
-    @property
-    def jobs(self) -> list[CallJob]:
-        return [job for members in self.shards.values() for job in members]
+    def sized(self, job: CallJob) -> Sized:
+        """The call with its size, for cutting shards."""
+        recording = self.found.get(job.entry.recording) if job.memory and job.entry.recording else None
+        tokens = recording.tokens if recording is not None else 0
+        return Sized(job.key, call_bytes(frames=job.scan.frames, words=job.scan.words, tokens=tokens))
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,8 @@ class Planner:
     """Decides what a build makes of the calls that were scanned. `found`: the recordings that could be read.
 
     Calls that cannot be built go to `refusals`; all else is a function of the fields.
+    `call_ix`: numbers that calls have already. `voices`: stretches of stored calls that may lend their voice;
+    `revoiced`: stored calls that need another prefix.
     """
 
     build: Build
@@ -59,40 +75,41 @@ class Planner:
     found: Mapping[Path, FoundRecording]
     refusals: Refusals
     codec_sha256: str
+    call_ix: Mapping[str, int] = field(default_factory=dict)
+    voices: Sequence[VoiceCandidate] = ()
+    revoiced: Sequence[CallEntry] = ()
 
-    def plan(self, entries: Sequence[CallEntry]) -> BuildPlan:
-        """Decide everything about `entries`, which are in corpus order."""
+    def plan(self, entries: Sequence[CallEntry], listed: Mapping[str, CallEntry] | None = None) -> BuildPlan:
+        """Decide everything about `entries`, which are in corpus order. `listed`: all calls of the corpus, by id."""
         able = [
             entry for entry in entries if entry.call_id in self.scans and entry.call_id not in self.refusals
         ]
         able = self._with_one_recording_per_id(self._without_shared_audio(able))
         splits = self._splits(able)
-        prefixes, prefix_of, chosen = self._prefixes(able, splits)
-        partner_of = self._partners(able, splits)
-        first_ix = self.target.next_index(self.target.calls, "call_ix")
-        jobs = {
-            entry.call_id: CallJob(
+        by_id = {**(listed or {}), **{entry.call_id: entry for entry in able}}
+        prefixes, prefix_of, chosen = self._prefixes(able, splits, by_id)
+        new_ix = count(self.target.next_ix["calls"])
+        jobs = [
+            CallJob(
                 build=self.build,
                 scanned=ScanJob(build=self.build, given=CallInput.of(entry)),
                 scan=self.scans[entry.call_id],
-                call_ix=first_ix + index,
+                call_ix=self.call_ix[entry.call_id] if entry.call_id in self.call_ix else next(new_ix),
                 family=entry.family,
                 split=splits[entry.family],
                 prefix_id=prefix_of.get(entry.call_id),
-                wrong_memory_of=partner_of.get(entry.call_id),
-                memory=self._memory(entry),
-                notes=self._notes(entry, splits[entry.family], has_voice=entry.call_id in chosen),
+                memory=memory_of(self.build, self._recording(entry)),
+                notes=(
+                    *self.refusals.notes(entry.call_id),
+                    *notes(self.build, entry, splits[entry.family], has_voice=entry.call_id in chosen),
+                ),
             )
-            for index, entry in enumerate(able)
-        }
-        shards = plan_shards([self._sized(job) for job in jobs.values()], self.build.recipe.store.shard_bytes)
+            for entry in able
+        ]
         used = {entry.recording for entry in able}
         known = set(self.target.recordings["recording_id"].to_list())
         return BuildPlan(
-            shards={
-                number: tuple(jobs[call_id] for call_id in members)
-                for number, members in enumerate(shards, start=self.target.fixed["calls"])
-            },
+            jobs=tuple(jobs),
             recordings=tuple(
                 RecordingJob(build=self.build, path=path)
                 for path, recording in self.found.items()
@@ -100,6 +117,17 @@ class Planner:
             ),
             found=self.found,
             prefixes=tuple(prefixes),
+            prefix_of=prefix_of,
+            partners=self._partners(able, splits),
+            renoted={
+                entry.call_id: notes(
+                    self.build,
+                    entry,
+                    self.target.frozen_splits[entry.family],
+                    has_voice=entry.call_id in chosen,
+                )
+                for entry in self.revoiced
+            },
         )
 
     def _recording(self, entry: CallEntry) -> FoundRecording | None:
@@ -107,19 +135,35 @@ class Planner:
 
     @cached_property
     def _branches(self) -> dict[str, tuple[str, int]]:
-        return {
+        names = ["recording_id", "branch_of", "branch_at_us"]
+        stored = self.target.recordings.select(names).drop_nulls().iter_rows()
+        return {recording: (source, at_us) for recording, source, at_us in stored} | {
             recording.recording_id: (recording.branch_of, recording.branch_at_us)
             for recording in self.found.values()
             if recording.branch_of is not None and recording.branch_at_us is not None
         }
 
     def _without_shared_audio(self, entries: list[CallEntry]) -> list[CallEntry]:
-        published = self.target.calls.select("call_id", "audio_sha256", "family").iter_rows()
+        stored = self.target.calls
+        published = stored.select("call_id", "audio_sha256", "family").iter_rows()
         calls = [(entry.call_id, self.scans[entry.call_id].audio_sha256, entry.family) for entry in entries]
-        for call_id, (owner, owner_family, family) in audio_in_two_families(calls, published).items():
-            what = f"has the same audio as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
-            self.refusals.add(call_id, "audio-in-two-families", what)
+        self._refuse_shared("audio", audio_in_two_families(calls, published))
+        entries = [entry for entry in entries if entry.call_id not in self.refusals]
+        recorded: Iterable[tuple[str, bytes | None, str]] = ()
+        # Stores that were begun before calls had fingerprints go by the digest alone.
+        if "audio_fingerprint" in stored.columns:
+            recorded = stored.select("call_id", "audio_fingerprint", "family").iter_rows()
+        heard = [
+            (entry.call_id, base64.b64decode(self.scans[entry.call_id].audio_fingerprint), entry.family)
+            for entry in entries
+        ]
+        self._refuse_shared("recording, coded otherwise,", recordings_in_two_families(heard, recorded))
         return [entry for entry in entries if entry.call_id not in self.refusals]
+
+    def _refuse_shared(self, what: str, found: Mapping[str, tuple[str, str, str]]) -> None:
+        for call_id, (owner, owner_family, family) in found.items():
+            told = f"has the same {what} as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
+            self.refusals.add(call_id, "audio-in-two-families", told)
 
     def _with_one_recording_per_id(self, entries: list[CallEntry]) -> list[CallEntry]:
         """Refuse calls whose recording has the id of another file's; equal bytes under one id are one recording."""
@@ -157,7 +201,7 @@ class Planner:
         )
 
     def _prefixes(
-        self, entries: Sequence[CallEntry], splits: Mapping[str, str]
+        self, entries: Sequence[CallEntry], splits: Mapping[str, str], by_id: Mapping[str, CallEntry]
     ) -> tuple[list[PrefixJob], dict[str, str], dict[str, VoiceSample]]:
         """The prefixes to encode, the one that each call uses, and the voice samples of the calls that have one."""
         wanted = self.build.recipe.prefix
@@ -177,12 +221,13 @@ class Planner:
             if entry.voice is not None
             for scan in [self.scans[entry.call_id]]
         ]
+        candidates += self.voices
         chosen = voice_samples(candidates) if wanted.voice == "auto" else {}
         digest = {"codec": self.codec_sha256, "tokenizer": str(self.build.recipe.text.tokenizer)}
         plans: dict[str, PrefixPlan] = {}
         prefix_of = {}
         roles: dict[str | None, None] = {}
-        for entry in entries:
+        for entry in [*entries, *self.revoiced]:
             role = entry.role if wanted.role else None
             roles[role] = None
             voice = chosen.get(entry.call_id)
@@ -195,7 +240,6 @@ class Planner:
                 name = prefix_id(sample, role, {**digest, "file": file_sha256(Path(path))})
                 plans.setdefault(name, PrefixPlan(name, sample, role))
         stored = set(self.target.prefixes["prefix_id"].to_list())
-        by_id = {entry.call_id: entry for entry in entries}
         jobs = [self._prefix_job(plan, by_id) for plan in plans.values() if plan.prefix_id not in stored]
         return jobs, prefix_of, chosen
 
@@ -208,38 +252,35 @@ class Planner:
             voice_file=Path(voice.path) if voice and voice.path else None,
         )
 
-    def _partners(self, entries: Sequence[CallEntry], splits: Mapping[str, str]) -> dict[str, str | None]:
-        if self.build.recipe.memory is None:
-            return {}
+    def _partners(self, entries: Sequence[CallEntry], splits: Mapping[str, str]) -> Partners:
         candidates = [
             Candidate(entry.call_id, entry.family, splits[entry.family], own.recording_id if own else None)
             for entry in entries
             for own in [self._recording(entry)]
         ]
-        if self.target.calls.height:
-            stored = self.target.calls.select("call_id", "family", "split", "recording_id")
-            candidates += [Candidate(*row) for row in stored.iter_rows()]
-        return choose_partners(candidates, seed=self.build.recipe.splits.seed, branches=self._branches)
+        stored = self.target.calls.select("call_id", "family", "split", "recording_id")
+        candidates += [Candidate(*row) for row in stored.iter_rows()]
+        rings = PartnerRings(candidates, seed=self.build.recipe.splits.seed, branches=self._branches)
+        return Partners(
+            rings, stored=dict(self.target.calls.select("call_id", "wrong_memory_of").iter_rows())
+        )
 
-    def _memory(self, entry: CallEntry) -> MemoryRef | None:
-        recording = self._recording(entry)
-        if recording is None:
-            return None
-        folder = RECORDING.folder(RecordingJob(build=self.build, path=Path(recording.path)))
-        return MemoryRef(recording.recording_id, folder, recording.sha256)
 
-    def _notes(self, entry: CallEntry, split: str, *, has_voice: bool) -> tuple[Problem, ...]:
-        """What the plan decided otherwise than the corpus may expect."""
-        log = ProblemLog(entry.call_id)
-        if entry.split not in (None, split):
-            what = f"family {entry.family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
-            log.add("family-frozen", what)
-        prefix = self.build.recipe.prefix
-        if prefix is not None and prefix.voice == "auto" and entry.voice is not None and not has_voice:
-            log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
-        return tuple(log)
+def memory_of(build: Build, recording: FoundRecording | None) -> MemoryRef | None:
+    """How a call's job names its recording."""
+    if recording is None:
+        return None
+    folder = RECORDING.folder(RecordingJob(build=build, path=Path(recording.path)))
+    return MemoryRef(recording.recording_id, folder, recording.sha256)
 
-    def _sized(self, job: CallJob) -> Sized:
-        recording = self._recording(job.entry)
-        tokens = recording.tokens if recording is not None else 0
-        return Sized(job.key, call_bytes(frames=job.scan.frames, words=job.scan.words, tokens=tokens))
+
+def notes(build: Build, entry: CallEntry, split: str, *, has_voice: bool) -> tuple[Problem, ...]:
+    """What the plan decided otherwise than the corpus may expect."""
+    log = ProblemLog(entry.call_id)
+    if entry.split not in (None, split):
+        what = f"family {entry.family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
+        log.add("family-frozen", what)
+    prefix = build.recipe.prefix
+    if prefix is not None and prefix.voice == "auto" and entry.voice is not None and not has_voice:
+        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
+    return tuple(log)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
+
+_OF_CALL: Final = re.compile(r"call:(.*)@(\d+)-(\d+)us", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,13 @@ class VoiceSample:
         if self.call_id is None:
             return f"file:{self.path}"
         return f"call:{self.call_id}@{self.start_us}-{self.end_us}us"
+
+    @classmethod
+    def of_description(cls, voice: str, split: str | None, text: str) -> VoiceSample:
+        """The sample that `describe` tells of: a stored prefix's `voice_source`."""
+        if (call := _OF_CALL.fullmatch(text)) is None:
+            return cls(voice, split, path=text.removeprefix("file:"))
+        return cls(voice, split, call[1], None, int(call[2]), int(call[3]))
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
-from inkplex_data.atomic import write_json, write_json_lines
-from inkplex_data.audio.call_audio import CallAudio, ChannelRef, open_files
-from inkplex_data.audio.resample import resample
+from inkplex_data.atomic import only_writer, write_json, write_json_lines
+from inkplex_data.audio.call_audio import CallAudio, open_files
 from inkplex_data.corpus.call_text import CallText, has_word_times, speaker_rule
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.transcripts import SpeakerRule, read_transcript, word_suffixes
 from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.transcripts.speakers import DEFAULT_RULE
-from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
 from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.agent.find import Rule, decide
@@ -50,18 +46,12 @@ class AlignedCall:
     method: str = ""
 
 
-def channel_samples(ref: ChannelRef) -> npt.NDArray[np.float32]:
-    """One channel as float32 [n] at 16 kHz. Raises CallRefused."""
-    return resample(ref.samples(), ref.source.sample_rate_hz, RATE_HZ)
-
-
-def voice_channels(entry: CallEntry) -> tuple[ChannelRef, ChannelRef | None]:
-    """Where agent and caller are; a one-channel file has no channel for the caller alone. Raises CallRefused."""
+def call_voices(entry: CallEntry) -> CallAudio:
+    """The call's audio; a one-channel file has no channel for the caller alone. Raises CallRefused."""
     files = open_files(entry.audio)
     if isinstance(entry.audio, Path) and files.agent.channels == 1:
-        return ChannelRef(files.agent), None
-    audio = files.channels(entry.channels)
-    return audio.agent, audio.caller
+        return files.single()
+    return files.channels(entry.channels)
 
 
 def known_text(entry: CallEntry) -> Path | None:
@@ -98,22 +88,23 @@ def align_entry(
     audio: CallAudio | None = None,
 ) -> list[TimedWord]:
     """The call's words with times, sorted: the agent's under `rule.main`, and the caller's where a text has them.
+    Where `rule.main` is None, everybody is the agent.
 
     A text that is known, `text` or the entry's own, is timed by its sound; else, and where it has no word of the
     agent, Whisper hears the agent's channel. What was repaired, left out or filtered is in `log`.
     `audio` is the call's, where it is open already.
     Raises CallRefused: words-not-found where nothing is heard, and what decoding and `align_known` raise.
     """
-    agent, caller = voice_channels(entry) if audio is None else (audio.agent, audio.caller)
-    samples = channel_samples(agent)
+    audio = call_voices(entry) if audio is None else audio
+    samples = audio.voice("agent", RATE_HZ)
     words: list[TimedWord] = []
     path = text if text is not None else known_text(entry)
     if path is not None:
-        voices = Voices(samples, channel_samples(caller) if caller is not None else None)
+        voices = Voices(samples, None if audio.is_single else audio.voice("caller", RATE_HZ))
         words = align_known(path, voices, aligner, log, rule=rule)
-        if any(word.speaker == rule.main for word in words):
+        if any(word.is_by(rule.main) for word in words):
             return words
-    found = aligner.words(samples, speaker=rule.main)
+    found = aligner.words(samples, speaker=rule.main or SPEAKER_MAIN)
     for reason, filtered in found.removed:
         log.add("word-filtered", f"{reason}: {filtered[:200]}")
     if not found.words:
@@ -150,18 +141,28 @@ def align_entries(
     the file that this writes. `agent` is the agent's label in texts that name speakers; `text` stands for the
     texts of the entries. `side` is the agent's channel where the corpus names none (`speech.agent.find.decide`).
     `refused` are calls that the corpus lost before, which the record of failures names too.
+    Raises OutputError for a full disk, and while another process aligns into the folder.
     """
     failures = [{"call": row.call_id, "code": row.code, "message": row.message} for row in refused]
-    try:
-        for entry in entries:
-            done = _align_one(
-                entry, aligner, target_path(entry, root, out), redo=redo, agent=agent, side=side, text=text
-            )
-            if done.state == "failed":
-                failures.append({"call": done.call_id, "code": done.code, "message": done.message})
-            yield done
-    finally:
-        _record(out if out is not None else root, failures)
+    folder = out if out is not None else root
+    # No mark of an unfinished command: a call that has no words yet is refused by a build, which names it.
+    with only_writer(folder):
+        try:
+            for entry in entries:
+                done = _align_one(
+                    entry,
+                    aligner,
+                    target_path(entry, root, out),
+                    redo=redo,
+                    agent=agent,
+                    side=side,
+                    text=text,
+                )
+                if done.state == "failed":
+                    failures.append({"call": done.call_id, "code": done.code, "message": done.message})
+                yield done
+        finally:
+            _record(folder, failures)
 
 
 def _align_one(
@@ -190,7 +191,7 @@ def _align_one(
         log.refuse(error)
         code, message = error.code, str(error)
     except InkplexError:
-        # A library or model that is not there: no other call would fare better.
+        # A library or model that is not there, a disk that is full: no other call would fare better.
         raise
     # One call must not stop the others, whatever its file does to a decoder or a model.
     except Exception as error:
@@ -225,7 +226,6 @@ def _record(folder: Path, failures: list[dict[str, Any]]) -> None:
     if not failures:
         record.unlink(missing_ok=True)
         return
-    record.parent.mkdir(parents=True, exist_ok=True)
     write_json_lines(record, failures)
 
 

@@ -18,7 +18,13 @@ import numpy.typing as npt
 from inkplex_data.audio.call_scan import SIDES, Side
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.transcripts import Segment, SpeakerRule, Transcript, map_speakers, read_segments
-from inkplex_data.corpus.word_repair import SPEAKER_CALLER, SPEAKER_UNKNOWN, RawWord, TimedWord
+from inkplex_data.corpus.word_repair import (
+    SPEAKER_CALLER,
+    SPEAKER_MAIN,
+    SPEAKER_UNKNOWN,
+    RawWord,
+    TimedWord,
+)
 from inkplex_data.errors import CallRefused
 from inkplex_data.problems import ProblemLog, refusal
 from inkplex_data.speech.align.anchored import time_whole_text
@@ -63,7 +69,8 @@ class Sided:
 def align_known(
     path: Path, voices: Voices, aligner: SpeechAligner, log: ProblemLog, *, rule: SpeakerRule
 ) -> list[TimedWord]:
-    """Words of the text in `path`, sorted: the agent's labelled `rule.main`, the caller's SPEAKER_CALLER.
+    """Words of the text in `path`, sorted: the agent's labelled `rule.main`, the caller's SPEAKER_CALLER; all with
+    their own labels where `rule.main` is None, and then `voices` is one channel.
 
     Raises CallRefused: what reading raises, words-agent-unknown, words-side-contradicts, words-text-differs.
     """
@@ -125,6 +132,8 @@ def _sides_of_labels(
         label: [_span_us(part) for part in segments if part.speaker == label and math.isfinite(part.end_s)]
         for label in labels
     }
+    if rule.main is None:
+        return {label: ("agent", label) for label in labels}
     final = _mapped(labels, rule)
     if {rule.main, SPEAKER_CALLER} & set(final.values()):
         found: dict[str, tuple[Side, str]] = {
@@ -167,7 +176,7 @@ def _sides_of_nameless(
     if not parts:
         return {}
     default = _default_side(rule)
-    label: dict[Side, str] = {"agent": rule.main, "caller": SPEAKER_CALLER}
+    label: dict[Side, str] = {"agent": rule.main or SPEAKER_MAIN, "caller": SPEAKER_CALLER}
     if others_named and activity is None:
         return {id(part): (default, SPEAKER_UNKNOWN) for part in parts}
     told = {

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from inkplex_data.atomic import replacing
+from inkplex_data.corpus.model_config import model_config
 from inkplex_data.errors import CheckpointError, InkplexError
 from inkplex_data.libraries import require
 from inkplex_data.resources import user_cache
@@ -71,8 +72,6 @@ def convert(folder: Path, cache: Path | None = None) -> Path:
 
     Holds the float16 tensors under openai-whisper's names, `shape` int32 [10] and `alignment_heads` int32 [n, 2].
     """
-    import json
-
     from safetensors.numpy import save
 
     source = folder / "model.bin"
@@ -84,7 +83,10 @@ def convert(folder: Path, cache: Path | None = None) -> Path:
     variables = read_variables(source)
     shape = shape_of(variables)
     arrays: dict[str, np.ndarray[Any, Any]] = dict(state_dict_of(variables))
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = (
+        model_config(folder, where=str(folder), next_step="Give a CTranslate2 folder of Whisper, whole.")
+        or {}
+    )
     heads = config.get("alignment_heads") or _upper_half(shape)
     arrays["shape"] = np.array(list(asdict(shape).values()), np.int32)
     arrays["alignment_heads"] = np.array(heads, np.int32).reshape(-1, 2)

@@ -20,7 +20,7 @@ from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
 from inkplex_data.errors import CallRefused, InkplexError
 from inkplex_data.problems import Problem, ProblemLog, refusal
-from inkplex_data.speech.align.align_corpus import channel_samples, voice_channels
+from inkplex_data.speech.align.align_corpus import call_voices
 from inkplex_data.speech.align.packing import RATE_HZ, pack
 from inkplex_data.speech.align.whisper_weights import PACKAGED
 from inkplex_data.speech.check.scorer import WhisperScorer
@@ -97,7 +97,7 @@ def check_corpus(
     scorer = WhisperScorer(model)
     for entry in found.entries:
         try:
-            samples = channel_samples(voice_channels(entry)[0])
+            samples = call_voices(entry).voice("agent", RATE_HZ)
             words = target_words(entry, len(samples) * US_PER_S // RATE_HZ, agent=agent)
             measured = measure(samples, words, scorer)
         except CallRefused as error:

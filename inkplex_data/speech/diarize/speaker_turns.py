@@ -11,11 +11,11 @@ import numpy as np
 from inkplex_data.atomic import replacing
 from inkplex_data.audio.turns import Intervals
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.jsontext import read_bounded
 from inkplex_data.corpus.transcripts import Content
 from inkplex_data.corpus.transcripts.rttm import recordings, turns
 from inkplex_data.errors import CorpusError
 from inkplex_data.problems import refusal
+from inkplex_data.reading import read_bounded
 
 
 @dataclass(frozen=True, order=True)

@@ -23,6 +23,7 @@ from inkplex_data.store.arrays.zarr_metadata import (
     frame_array_document,
     parse_array,
 )
+from inkplex_data.store.digests import FileDigest
 from inkplex_data.store.documents import dump_json
 from inkplex_data.store.files import RESTORE, Files
 from inkplex_data.store.format import FRAME_CHUNK
@@ -106,12 +107,15 @@ def write_group(folder: Path) -> None:
 class FrameArrayReader:
     """Reads frame ranges of one array, fetching only the chunks that hold them, each verified."""
 
-    def __init__(self, files: Files, key: str) -> None:
-        """Raises StoreCorruptError if the array's metadata is missing or not of this format."""
+    def __init__(self, files: Files, key: str, *, digests: Mapping[str, FileDigest] | None = None) -> None:
+        """`digests` are those that the files below `key` were published with, by their key: each file is compared
+        when it is first read, so that a sound chunk of another array is not taken for one of this.
+
+        Raises StoreCorruptError if the array's metadata is missing, another's or not of this format.
+        """
         self._files, self._key = files, key
-        document = files.read(f"{key}/zarr.json")
-        if document is None:
-            raise self._corrupt("zarr.json", "the array's metadata is missing")
+        self._digests, self._compared = digests, set[str]()
+        document = self._read("zarr.json", "the array's metadata is missing")
         meta = parse_array(document, where=files.describe(f"{key}/zarr.json"))
         # Our own chunk size: a claimed one would set how much memory a chunk may take.
         if meta.inner is not None or meta.chunk[0] != FRAME_CHUNK or meta.row_bytes > 1024:
@@ -144,20 +148,31 @@ class FrameArrayReader:
         """One whole chunk, [4096, …], with the padding of the last one."""
         name = chunk_key("", number, len(self.shape)).lstrip("/")
         span = f"frames {number * FRAME_CHUNK:,} to {min((number + 1) * FRAME_CHUNK, len(self)) - 1:,}"
-        data = self._files.read(f"{self._key}/{name}")
-        if data is None:
-            raise self._corrupt(name, f"the chunk with {span} is missing")
+        data = self._read(name, f"the chunk with {span} is missing")
         body = memoryview(data)[:-CRC_BYTES]
         if len(data) <= CRC_BYTES or crc32c(body) != int.from_bytes(data[-CRC_BYTES:], "little"):
             raise self._corrupt(name, f"the chunk with {span} has a wrong checksum: its bytes changed")
         try:
             values = self._codec.decompress(body, decompressed_size=self._chunk_bytes, asbytes=True)
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, MemoryError) as error:
             raise self._corrupt(name, f"the chunk with {span} does not decompress: {error}") from error
         if len(values) != self._chunk_bytes:
             raise self._corrupt(name, f"the chunk with {span} has {len(values):,} bytes of values")
         array: np.ndarray[Any, Any] = np.frombuffer(values, self.dtype).reshape(self._chunk_shape)
         return array
+
+    def _read(self, name: str, missing: str) -> bytes:
+        """A file of the array, which is the one that was published."""
+        key = f"{self._key}/{name}"
+        data = self._files.read(key)
+        if data is None:
+            raise self._corrupt(name, missing)
+        if self._digests is not None and name not in self._compared:
+            if key not in self._digests:
+                raise self._corrupt(name, "shard.json lists no such file")
+            self._digests[key].check(FileDigest.of(data), where=self._files.describe(key))
+            self._compared.add(name)
+        return data
 
     def _corrupt(self, name: str, what: str) -> StoreCorruptError:
         return StoreCorruptError(what, where=self._files.describe(f"{self._key}/{name}"), next_step=RESTORE)

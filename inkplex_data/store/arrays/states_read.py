@@ -4,9 +4,11 @@ and its CRC32C is checked there. Nothing that is missing or damaged ever reads a
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,9 @@ from inkplex_data.store.arrays.states_geometry import (
     shard_key,
 )
 from inkplex_data.store.arrays.zarr_metadata import CRC_BYTES, parse_array
-from inkplex_data.store.files import RESTORE, Files, LocalFiles
+from inkplex_data.store.digests import FileDigest
+from inkplex_data.store.files import RESTORE, Files, LocalFiles, open_files, open_regular
+from inkplex_data.store.read_errors import local_access
 
 REMOTE_CHUNKS = 8
 """Inner chunks fetched together from a remote store: 12 MB at the full width."""
@@ -33,14 +37,18 @@ class _OpenFile:
     """A file that closes when nobody holds it any more: not while another thread reads it."""
 
     def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.path = path
+        with local_access(path), open_regular(path) as file:
+            self._handle = os.dup(file.fileno())
 
     def fileno(self) -> int:
         return self._handle
 
     def __del__(self) -> None:
+        # Nobody could catch what a destructor raises.
         if hasattr(self, "_handle"):
-            os.close(self._handle)
+            with suppress(OSError):
+                os.close(self._handle)
 
 
 @dataclass(frozen=True)
@@ -57,10 +65,19 @@ class StatesReader:
     Local arrays are read by `preadv` straight into the output; remote ones by ranges of the shard objects.
     """
 
-    def __init__(self, path: Path | str, *, files: Files | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        files: Files | None = None,
+        metadata: FileDigest | None = None,
+        fingerprints: Sequence[str] = (),
+    ) -> None:
         """`path` is the array's folder, or with `files` its key there.
 
-        Raises StoreCorruptError if the array's metadata is missing or is not of this format.
+        `metadata` is the digest that the array's `zarr.json` was published with, and `fingerprints` are those of its
+        shard files: a sound file of another array is not taken for one of this. Without them, neither is compared.
+        Raises StoreCorruptError if the array's metadata is missing, another's, or not of this format.
         """
         if files is None:
             files, path = LocalFiles(Path(path)), ""
@@ -70,9 +87,12 @@ class StatesReader:
         document = files.read(f"{self._key}zarr.json")
         if document is None:
             raise StoreCorruptError("the array's zarr.json is missing", where=self.where, next_step=RESTORE)
+        if metadata is not None:
+            metadata.check(FileDigest.of(document), where=files.describe(f"{self._key}zarr.json"))
         meta = parse_array(document, where=files.describe(f"{self._key}zarr.json"))
         if meta.inner is None or len(meta.shape) != 3:
-            raise StoreCorruptError("this array is not a states array", where=self.where)
+            raise StoreCorruptError("this array is not a states array", where=self.where, next_step=RESTORE)
+        self._metadata, self._fingerprints = metadata, tuple(fingerprints)
         self.attributes = meta.attributes
         self.geometry = StatesGeometry.of(meta)
         self._lock = threading.Lock()
@@ -113,16 +133,29 @@ class StatesReader:
             self._read_local(reads, flat)
         return target
 
+    def fingerprint(self, shard: int) -> str:
+        """SHA-256 of the stored checksums of a shard's chunks, in order: what its rows are, from 4 bytes a chunk.
+
+        Raises StoreCorruptError for a shard that is missing or damaged.
+        """
+        return self._fingerprint(shard, self._shard(shard).index)
+
     def check(self) -> Iterator[StoreCorruptError]:
-        """Read every chunk of every shard with memory for one; yield what is wrong with each."""
+        """Read every chunk of every shard with memory for one; yield what is wrong with each.
+
+        Of shard files that are missing at the end, only the first is named: zarr.json may claim any number.
+        """
         geometry = self.geometry
-        scratch = np.empty((geometry.inner_rows, geometry.states, geometry.width), np.uint16)
-        for shard in range(geometry.shards):
+        there = [int(name) for name in self._files.names(f"{self._key}c") if name.isdecimal()]
+        scratch: np.ndarray | None = None
+        for shard in range(min(geometry.shards, max(there, default=-1) + 2)):
             try:
                 self._shard(shard)
             except StoreCorruptError as error:
                 yield error
                 continue
+            if scratch is None:  # a shard is there, so its chunks are no larger than a real file
+                scratch = np.empty((geometry.inner_rows, geometry.states, geometry.width), np.uint16)
             first = shard * geometry.shard_rows
             for start in range(first, min(first + geometry.shard_rows, geometry.rows), geometry.inner_rows):
                 stop = min(start + geometry.inner_rows, geometry.rows)
@@ -143,7 +176,7 @@ class StatesReader:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_reopen, (self._files.root, self._key))
+        return (_reopen, (self._files.root, self._key, self._metadata, self._fingerprints))
 
     def _read_local(self, reads: Sequence[ChunkRead], flat: np.ndarray) -> None:
         scratch: np.ndarray | None = None
@@ -160,7 +193,8 @@ class StatesReader:
             else:
                 scratch = buffer = np.empty(size, np.uint8) if scratch is None else scratch
             offset = int(shard.index[read.chunk, 0])
-            got = os.preadv(shard.file.fileno(), [buffer, stored_crc], offset)  # type: ignore[list-item]
+            with local_access(shard.file.path):
+                got = os.preadv(shard.file.fileno(), [buffer, stored_crc], offset)  # type: ignore[list-item]
             self._check_chunk(read, got, buffer, stored_crc)
             if not whole:
                 rows[:] = buffer.reshape(self.geometry.inner_rows, -1)[read.first : read.stop]
@@ -209,8 +243,21 @@ class StatesReader:
             )
         index = np.frombuffer(footer[:-CRC_BYTES], "<u8").reshape(-1, 2)
         self._check_index(index, shard, size - geometry.index_bytes)
+        if self._fingerprints and (
+            shard >= len(self._fingerprints) or self._fingerprint(shard, index) != self._fingerprints[shard]
+        ):
+            raise self._damage(shard, "this shard file is sound and is not the one that was published here")
         path = self._files.path(key)
         return _Shard(index, None if path is None else _OpenFile(path))
+
+    def _fingerprint(self, shard: int, index: np.ndarray) -> str:
+        starts = [
+            int(index[chunk, 0]) + self.geometry.chunk_bytes
+            for chunk in range(self.geometry.chunks_in(shard))
+        ]
+        key = self._key + shard_key(shard)
+        stored = self._files.read_ranges(key, [(start, start + CRC_BYTES) for start in starts])
+        return hashlib.sha256(b"".join(stored)).hexdigest()
 
     def _check_index(self, index: np.ndarray, shard: int, data_bytes: int) -> None:
         """Every chunk that holds rows is there, has the one possible size, and lies before the footer."""
@@ -245,10 +292,9 @@ class StatesReader:
         return StoreCorruptError(what, where=where, next_step=RESTORE)
 
 
-def _reopen(root: str, key: str) -> StatesReader:
-    from inkplex_data.store.files import open_files
-
-    return StatesReader(key.rstrip("/"), files=open_files(root)) if key else StatesReader(root)
+def _reopen(root: str, key: str, metadata: FileDigest | None, fingerprints: Sequence[str]) -> StatesReader:
+    place = {"path": key.rstrip("/"), "files": open_files(root)} if key else {"path": root}
+    return StatesReader(**place, metadata=metadata, fingerprints=fingerprints)  # type: ignore[arg-type]
 
 
 def _as_output(out: Any, shape: tuple[int, int, int]) -> np.ndarray:

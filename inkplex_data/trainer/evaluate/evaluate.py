@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from inkplex_data.atomic import replacing, write_json
+from inkplex_data.atomic import json_bytes, together
 from inkplex_data.errors import UsageError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
@@ -110,17 +111,20 @@ def evaluate(
 def write_evaluation(
     out: Path, found: Evaluation, *, about: dict[str, Any], generations: pl.DataFrame | None = None
 ) -> dict[str, Any]:
-    """Write tables as Parquet and everything small as JSON, which is returned. `about`: what was evaluated, as
-    JSON values."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Write tables as Parquet and everything small as JSON, which is returned and appears last. `about`: what was
+    evaluated, as JSON values. Raises OutputError."""
     tables = {"scores": found.scores, "summary": found.summary, "twins": found.twins}
     if generations is not None:
         tables["generations"] = generations
-    for name, table in tables.items():
-        with replacing(out / f"{name}.parquet") as file:
-            table.write_parquet(file)
     body = {"schema": SCHEMA, **about, "summary": found.summary.to_dicts(), "twins": found.twin_summary}
     if generations is not None:
         body["generations"] = summarise_generations(generations)
-    write_json(out / "evaluation.json", body, indent=1)
+    out.mkdir(parents=True, exist_ok=True)
+    document = out / "evaluation.json"
+    with together(last=document) as new:
+        for name, table in tables.items():
+            data = BytesIO()  # Polars, given the file, would hide why a write failed in an error of its own
+            table.write_parquet(data)
+            new(out / f"{name}.parquet").write(data.getbuffer())
+        new(document).write(json_bytes(body, indent=1))
     return body

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inkplex_data.atomic import write_json
-from inkplex_data.audio.files.write_audio import write_wav
+from inkplex_data.atomic import json_bytes, together
+from inkplex_data.audio.files.write_audio import write_wav_into
 from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, us_to_seconds
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import AUDIO_CARD
@@ -113,15 +113,14 @@ def decode_stereo(codec: Codec, replayed: Replayed) -> NDArray[np.float32]:
 def write_generation(
     folder: Path, name: str, document: Mapping[str, Any], audio: NDArray[np.float32] | None
 ) -> list[Path]:
-    """`NAME.json` and, with audio, `NAME.wav` in `folder`; returns their paths."""
+    """`NAME.json` and, with audio, `NAME.wav` in `folder`, together; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    if audio is not None:
-        written.append(folder / f"{name}.wav")
-        write_wav(written[-1], np.clip(audio, -1, 1), SAMPLE_RATE_HZ)
-    written.append(folder / f"{name}.json")
-    write_json(written[-1], document, indent=1)
-    return written
+    sound, said = folder / f"{name}.wav", folder / f"{name}.json"
+    with together(last=said) as new:
+        if audio is not None:
+            write_wav_into(new(sound), np.clip(audio, -1, 1), SAMPLE_RATE_HZ, where=str(sound))
+        new(said).write(json_bytes(document, indent=1))
+    return [said] if audio is None else [sound, said]
 
 
 def folder_name(call_id: str) -> str:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,6 +25,8 @@ from inkplex_data.grid import CODEBOOKS
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
 
 WEIGHTS_FILE = "model.safetensors"
+RELEASED: Final = {"personaplex": "nvidia/personaplex-7b-v1", "moshi": "kyutai/moshiko-pytorch-bf16"}
+"""Hub ids of the released models, by family."""
 _TYPES = {torch.bfloat16: "BF16", torch.float32: "F32", torch.float16: "F16", torch.float64: "F64"}
 """The format's names of types."""
 
@@ -69,7 +71,7 @@ def load_personaplex(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.bfloat16,
 ) -> PersonaPlexLM:
-    """A frozen model in `dtype` on `device` with the weights of `path`, a safetensors file or its folder.
+    """A frozen model in `dtype` on `device` with the weights of `path`: a safetensors file, its folder or a hub id.
 
     Raises CheckpointError as `load_reported` does.
     """
@@ -95,7 +97,7 @@ def load_reported(
         raise CheckpointError(
             "there are no model weights here",
             where=str(path),
-            next_step="Download nvidia/personaplex-7b-v1, or give the folder that holds model.safetensors.",
+            next_step=f"Download {RELEASED['personaplex']}, or give the folder that holds {WEIGHTS_FILE}.",
         )
     with torch.device("meta"):
         model = PersonaPlexLM(config)

@@ -6,13 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from inkplex_data.corpus.model_config import model_config
 from inkplex_data.errors import CheckpointError
-from inkplex_data.libraries import HUB_ID, hub_snapshot, model_config
-from inkplex_data.trainer.model.load_weights import WEIGHTS_FILE
+from inkplex_data.libraries import HUB_ID, hub_snapshot
+from inkplex_data.trainer.model.load_weights import RELEASED, WEIGHTS_FILE
 from inkplex_data.trainer.model.moshi_config import sizes_of
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig
 
-_NEXT = "Give the folder or file of weights that are on this machine: --model PATH."
+_NEXT = (
+    f"Accept the licence of {RELEASED['personaplex']} on the hub and log in, or give the folder or file of weights that are "
+    "on this machine: --model PATH."
+)
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,16 @@ class ModelFiles:
 
 
 def find_model(name: str) -> ModelFiles:
-    """The files of a model: a path, or an `owner/name` of the hub where no such path is here.
+    """The files of a model: a path, or an `owner/name` of the hub where neither it nor a folder `name` is here.
 
     Raises CheckpointError where there are none, ConfigError for a hub model that can be had neither from the cache nor
     from the net, or a `config.json` that cannot be read.
     """
     path = Path(name)
-    if not path.exists() and HUB_ID.fullmatch(name):
+    beside = Path(path.name)
+    if not path.exists() and HUB_ID.fullmatch(name) and (beside / WEIGHTS_FILE).is_file():
+        path = beside
+    elif not path.exists() and HUB_ID.fullmatch(name):
         path = hub_snapshot(
             name,
             [WEIGHTS_FILE, "config.json", "tokenizer*.model"],
@@ -60,7 +67,6 @@ def find_model(name: str) -> ModelFiles:
         raise CheckpointError(
             "there are no model weights here",
             where=str(weights),
-            next_step="Download nvidia/personaplex-7b-v1 or kyutai/moshiko-pytorch-bf16, or give the folder that holds "
-            f"{WEIGHTS_FILE}.",
+            next_step=f"Download {' or '.join(RELEASED.values())}, or give the folder that holds {WEIGHTS_FILE}.",
         )
     return ModelFiles(weights, body if named else None)

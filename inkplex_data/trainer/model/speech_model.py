@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -11,6 +10,7 @@ from typing import BinaryIO
 import polars as pl
 import torch
 
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import MemoryReaders
@@ -182,9 +182,13 @@ def fingerprint(path: Path) -> str:
         with path.open("rb") as file:
             header = _header(file)
             digest = hashlib.sha256(f"{path.stat().st_size}\0".encode() + header)
-            names = json.loads(header)
+            names = parse_json(header)
+            if not isinstance(names, dict):
+                raise ValueError("its header is no JSON object")
             for name in sorted(set(names) - {"__metadata__"}):
                 first, stop = names[name]["data_offsets"]
+                if not 0 <= first <= stop:
+                    raise ValueError(f"tensor {name!r} lies from {first} to {stop}")
                 file.seek(8 + len(header) + first)
                 digest.update(file.read(min(stop - first, _PROBE_BYTES)))
             return digest.hexdigest()

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +26,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from inkplex_data.atomic import naming_full_disks
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError
+from inkplex_data.faults import FaultError
+from inkplex_data.reading import read_bounded
 from inkplex_data.store.files import LocalFiles
 
 SCHEMA = "inkplex/checkpoint@1"
@@ -73,15 +79,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
         raise CheckpointError(f"a checkpoint's name ends in {SUFFIX}", where=str(path))
     revision = secrets.token_hex(16)
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
-    meta = {
-        "schema": SCHEMA,
-        "checkpoint_id": checkpoint.checkpoint_id,
-        "revision_id": revision,
-        "parent": checkpoint.revision_id,
-        "compatibility": checkpoint.compatibility,
-        "cursor": checkpoint.cursor,
-        "progress": checkpoint.progress,
-    }
+    meta = {**_meta(checkpoint), "revision_id": revision, "parent": checkpoint.revision_id}
     try:
         machine = json.dumps(
             {**meta, "crc32c": {name: _checksum(value) for name, value in tensors.items()}}, allow_nan=False
@@ -89,20 +87,56 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"a checkpoint value is not JSON: {error}", where=str(path)) from error
     path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in path.parent.glob(f".tmp-*{SUFFIX}"):
-        leftover.unlink(missing_ok=True)  # of a save that was killed; a run folder has one writer
+    remove_leftovers(path.parent)
     temporary = path.with_name(f".tmp-{secrets.token_hex(4)}{SUFFIX}")
     files = LocalFiles(path.parent)
     try:
-        save_file(tensors, temporary, metadata={META_KEY: machine, CRC_KEY: str(_text_checksum(machine))})
-        files.put(temporary, path.name)
+        with naming_full_disks(path):
+            _save_file(tensors, temporary, {META_KEY: machine, CRC_KEY: str(_text_checksum(machine))})
+            files.put(temporary, path.name)
     finally:
         temporary.unlink(missing_ok=True)
     checkpoint.parent, checkpoint.revision_id = checkpoint.revision_id, revision
-    checkpoint.profile = read_profile(path, checkpoint.profile, set_aside=True)
-    text = json.dumps({**meta, "profile": checkpoint.profile}, indent=2, ensure_ascii=False)
-    files.write(meta_path(path).name, (text + "\n").encode())
+    write_sidecar(path, checkpoint)
     return revision
+
+
+def write_sidecar(path: Path, checkpoint: Checkpoint) -> None:
+    """Write the `.meta.json` of the saved `checkpoint` at `path`. The profile in an existing one wins."""
+    checkpoint.profile = read_profile(path, checkpoint.profile, set_aside=True)
+    document = {**_meta(checkpoint), "profile": checkpoint.profile}
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    with naming_full_disks(meta_path(path)):
+        LocalFiles(path.parent).write(meta_path(path).name, text.encode())
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what saves that were killed left in `folder`, which has one writer."""
+    for leftover in folder.glob(".tmp-*"):
+        leftover.unlink(missing_ok=True)
+
+
+def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "checkpoint_id": checkpoint.checkpoint_id,
+        "revision_id": checkpoint.revision_id,
+        "parent": checkpoint.parent,
+        "compatibility": checkpoint.compatibility,
+        "cursor": checkpoint.cursor,
+        "progress": checkpoint.progress,
+    }
+
+
+def _save_file(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
+    """Raises OSError, where the library raises its own error with nothing but a text."""
+    try:
+        save_file(tensors, path, metadata=metadata)
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def load_checkpoint(path: Path, *, only: str = "") -> Checkpoint:
@@ -174,7 +208,10 @@ def _machine_meta(metadata: Mapping[str, str] | None, path: Path) -> dict[str, A
             where=str(path),
             next_step="Use the checkpoint before this one.",
         )
-    meta = json.loads(text) if text else None
+    try:
+        meta = parse_json(text, words=True) if text else None
+    except FaultError as error:
+        raise CheckpointError(f"the checkpoint's header {error}", where=str(path)) from error
     fields = {"checkpoint_id": str, "revision_id": str, "compatibility": dict, "cursor": dict}
     fields |= {"progress": dict, "crc32c": dict}
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
@@ -197,16 +234,14 @@ def read_profile(path: Path, otherwise: dict[str, Any], *, set_aside: bool = Fal
     """
     sidecar = meta_path(path)
     try:
-        if sidecar.stat().st_size > MAX_META_BYTES:
-            raise ValueError(f"larger than {MAX_META_BYTES} bytes")
-        document = json.loads(sidecar.read_bytes())
+        document = parse_json(read_bounded(sidecar, MAX_META_BYTES))
         profile = document["profile"]
         if not isinstance(profile, dict):
             raise ValueError("profile is not an object")
         return profile
     except FileNotFoundError:
         return otherwise
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         log.warning("%s has no readable profile: %s", sidecar, error)
         aside = sidecar.with_name(f"{sidecar.name}.unreadable")
         if set_aside and not aside.exists():

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from inkplex_data.atomic import write_json
+from inkplex_data.atomic import only_writer, write_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import Loader, make_loader
 from inkplex_data.loader.options import PREFETCH_BYTES
@@ -99,7 +99,8 @@ def train(
     """Train on a store, in the folder `run`; with `resume`, go on from its newest checkpoint if it has one.
 
     Under `torchrun` every process calls it. Raises UsageError where the folder holds a run already,
-    ConfigError for a store that does not fit, CheckpointError for a checkpoint that does not, DivergedError.
+    ConfigError for a store that does not fit, CheckpointError for a checkpoint that does not, DivergedError,
+    OutputError for a full disk, and while another process trains in the folder.
     """
     options = options or RunOptions()
     with meet(options.device) as ranks:
@@ -108,6 +109,8 @@ def train(
             # What a run saves of torch's random state follows from its recipe, not from who calls it.
             stack.enter_context(torch.random.fork_rng(devices=[]))
             torch.manual_seed(recipe.seed)
+            if ranks.first:
+                stack.enter_context(only_writer(run))
             return _Run(recipe, store, run, options, ranks=ranks, reporter=teller, stack=stack).go()
 
 
@@ -175,8 +178,6 @@ class _Run:
             restore(self.saved, self.model, optimizer, schedule)
             self.loader.load_state_dict(self.saved.cursor)
         ranks.same_everywhere(self.updater.trained)
-        if ranks.first:
-            run.mkdir(parents=True, exist_ok=True)
         # The panel of a run is written once; other ranks read it only when the first has done so.
         if not ranks.first:
             ranks.wait()
@@ -187,6 +188,9 @@ class _Run:
         if ranks.first:
             self.log = MetricsLog(run, done=self.done, tensorboard=options.tensorboard)
             stack.callback(self.log.close)
+            if self.saved is not None:  # the save may have been killed before its end
+                self.folder.complete(self.done, self.saved)
+                self._settle()
         self._introduce(identity, speech)
 
     def go(self) -> RunSummary:
@@ -254,11 +258,15 @@ class _Run:
             self.folder.save(self.done, fresh)
             fresh.tensors = {}
             self.saved = fresh
-            selected = self._selected()
-            self._write_selected(selected)
-            spare = () if selected is None else (selected.update,)
-            self.folder.prune(self.recipe.checkpoints.keep, spare=spare, upto=self.done)
+            self._settle()
         self.ranks.wait()
+
+    def _settle(self) -> None:
+        """What follows a save: the selection, and fewer checkpoints."""
+        selected = self._selected()
+        self._write_selected(selected)
+        spare = () if selected is None else (selected.update,)
+        self.folder.prune(self.recipe.checkpoints.keep, spare=spare, upto=self.done)
 
     def _selected(self) -> Check | None:
         if self.log is None or self.recipe.checks is None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import socket
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from inkplex_data.atomic import replacing
+from inkplex_data.atomic import naming_full_disks, replacing
+from inkplex_data.corpus.jsontext import numbered_lines, parse_json
 from inkplex_data.errors import CheckpointError
 from inkplex_data.libraries import require
 
@@ -31,25 +35,24 @@ class JsonLines:
         """All whole lines; a line that a kill cut short is left out. Raises CheckpointError for other bytes."""
         if not self.path.is_file():
             return
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    row = json.loads(line)
-                    row["update"] + 0
-                except (ValueError, KeyError, TypeError) as error:
-                    raise CheckpointError(
-                        f"not a line of a run's metrics: {error}",
-                        where=f"{self.path}:{number}",
-                        next_step="Remove the line or the file; a run continues without it.",
-                    ) from error
-                yield row
+        for line in numbered_lines(self.path):
+            if not line.complete:
+                return
+            try:
+                row = parse_json(line.data)
+                row["update"] + 0
+            except (ValueError, KeyError, TypeError) as error:
+                raise CheckpointError(
+                    f"not a line of a run's metrics: {error}",
+                    where=f"{self.path}:{line.number}",
+                    next_step="Remove the line or the file; a run continues without it.",
+                ) from error
+            yield row
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row; values that are not finite become null, as JSON has no name for them."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming_full_disks(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(_finite(row), allow_nan=False) + "\n")
 
     def cut(self, after: int) -> None:
@@ -72,12 +75,7 @@ class MetricsLog:
         self.checks = JsonLines(folder / CHECKS_FILE)
         self.updates.cut(done)
         self.checks.cut(done)
-        self._board: Any = None
-        if tensorboard:
-            require("tensorboard", extra="train", needed_for="TensorBoard logs")
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(folder / BOARD_FOLDER), purge_step=done + 1)
+        self._board = _Board(folder / BOARD_FOLDER, purge_step=done + 1) if tensorboard else None
 
     def update(self, row: Mapping[str, Any]) -> None:
         """What one update did; `row` has an `update`."""
@@ -95,9 +93,38 @@ class MetricsLog:
 
     def _plot(self, group: str, row: Mapping[str, Any]) -> None:
         if self._board is not None:
-            for name, value in _flat(group, row):
-                self._board.add_scalar(name, value, row["update"])
-            self._board.flush()
+            self._board.add(dict(_flat(group, row)), row["update"])
+
+
+class _Board:
+    """A file of TensorBoard events. Each is written at once by the caller: the library's own writer does so in a
+    thread, whose faults nobody catches."""
+
+    def __init__(self, folder: Path, *, purge_step: int) -> None:
+        """purge_step: what an earlier file holds of this step and later ones is not shown."""
+        require("tensorboard", extra="train", needed_for="TensorBoard logs")
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self._event, self._session, self._summary = event_pb2.Event, event_pb2.SessionLog, summary_pb2.Summary
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        self._file = self._path.open("ab", buffering=0)
+        self._records = RecordWriter(self._file)
+        self._write(file_version="brain.Event:2")
+        self._write(step=purge_step, session_log=self._session(status=self._session.START))
+
+    def add(self, values: Mapping[str, float], step: int) -> None:
+        """Values by name."""
+        scalars = [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._write(step=step, summary=self._summary(value=scalars))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write(self, **fields: Any) -> None:
+        with naming_full_disks(self._path):
+            self._records.write(self._event(wall_time=time.time(), **fields).SerializeToString())
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, float]]:

@@ -7,7 +7,6 @@ written down when a run begins, so that all its checks, also after `build --add`
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -15,7 +14,9 @@ from pathlib import Path
 import polars as pl
 
 from inkplex_data.atomic import write_json
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError, ConfigError
+from inkplex_data.reading import read_bounded
 
 TASKS = 48
 SCHEMA = "inkplex/panel@1"
@@ -71,9 +72,7 @@ def write_panel(path: Path, panel: Panel) -> None:
 def read_panel(path: Path) -> Panel:
     """Read a panel that `write_panel` wrote. Raises CheckpointError where the file is no such thing."""
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ValueError(f"larger than {_MAX_BYTES:,} bytes")
-        body = json.loads(path.read_bytes())
+        body = parse_json(read_bounded(path, _MAX_BYTES))
         if body["schema"] != SCHEMA or not all(isinstance(call, str) for call in body["calls"]):
             raise ValueError(f"not {SCHEMA}")
         return Panel(str(body["split"]), int(body["seed"]), int(body["tasks"]), tuple(body["calls"]))

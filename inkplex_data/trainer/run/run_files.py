@@ -60,6 +60,7 @@ class TrainedModel:
             "revision_id": self.checkpoint.revision_id,
             "update": self.update,
             "untrained_model": self.speech.untrained,
+            "weights": self.speech.report.text(),
         }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from inkplex_data.durations import hms
+from inkplex_data.printable import plain
 
 LINE_SECONDS = 5.0
 """Where nobody watches, a line at most this often."""
@@ -59,7 +60,7 @@ class ProgressLine(TrainReporter):
 
     def _write(self, text: str) -> None:
         self.finish()
-        print(text, file=self._stream, flush=True)
+        print(plain(text), file=self._stream, flush=True)
 
 
 class JsonEvents(TrainReporter):

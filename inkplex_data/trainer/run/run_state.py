@@ -24,7 +24,9 @@ from inkplex_data.trainer.run.checkpoint import (
     load_checkpoint,
     meta_path,
     read_profile,
+    remove_leftovers,
     save_checkpoint,
+    write_sidecar,
 )
 
 MODEL = "model."
@@ -171,6 +173,12 @@ class CheckpointFolder:
         checkpoint.profile = self.profile(checkpoint.profile)
         save_checkpoint(path, checkpoint)
         return path
+
+    def complete(self, update: int, checkpoint: Checkpoint) -> None:
+        """Finish what a save of `checkpoint`, the newest, left undone when it was killed: leftovers, and a sidecar."""
+        remove_leftovers(self.folder)
+        if not meta_path(self.path(update)).exists():
+            write_sidecar(self.path(update), checkpoint)
 
     def load_latest(self) -> tuple[int, Checkpoint] | None:
         """(update, checkpoint) of the newest that can be read, None where there is none.

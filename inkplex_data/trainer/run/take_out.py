@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from inkplex_data.errors import CheckpointError, UsageError
-from inkplex_data.export.speech_model import LowRankPair, write_adapter, write_model
+from inkplex_data.export.model_layouts import LowRankPair, write_adapter, write_model
 from inkplex_data.trainer.model.lora import attach_lora, merge_lora, projections
 from inkplex_data.trainer.model.model_files import find_model
 from inkplex_data.trainer.model.moshi_config import moshi_config

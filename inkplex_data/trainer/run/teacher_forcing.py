@@ -52,7 +52,7 @@ def teacher_forced(
     """
     memory = None if model.memory is None else batch_memory(batch, model.lm.text_emb.weight)
     chunks = batch.chunks if memory is not None else None
-    out, strength = model(batch.codes[None], memory, chunks=chunks, recompute=recompute)
+    out, strength = model(batch.inputs[None], memory, chunks=chunks, recompute=recompute)
     return _loss(model, [batch], out, weights), strength
 
 
@@ -64,8 +64,8 @@ def teacher_forced_together(
     Shorter ones are filled up with frames of no input behind their end, which no earlier frame sees and which carry no
     loss: the sums are those of the windows one at a time, up to rounding.
     """
-    codes = _filled([batch.codes for batch in batches], NO_INPUT)
-    out, _ = model(codes, None, recompute=recompute)
+    inputs = _filled([batch.inputs for batch in batches], NO_INPUT)
+    out, _ = model(inputs, None, recompute=recompute)
     return _loss(model, batches, out, weights)
 
 

@@ -17,6 +17,7 @@ from inkplex_data.errors import ConfigError
 from inkplex_data.grid import CODEBOOKS
 from inkplex_data.resources import resource_folder
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
+from inkplex_data.trainer.model.load_weights import RELEASED
 from inkplex_data.trainer.model.lora import TARGETS, LoraOptions, Target
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig
 from inkplex_data.trainer.run.objective import PRESETS, ObjectiveWeights, objective_weights
@@ -61,7 +62,9 @@ class ModelConfig(Section):
     """The speech model, of which `trains` says what trains."""
 
     weights: str = Field(
-        description="folder or file of released safetensors, a hub id, or seeded:SEED, a small untrained model"
+        default=RELEASED["personaplex"],
+        description="hub id, folder or file of released safetensors, or seeded:SEED, a small untrained model; none is "
+        "the released model of the family. A folder of the hub id's name beside comes before the hub",
     )
     family: Literal["personaplex", "moshi"] = Field(
         default="personaplex",
@@ -83,6 +86,14 @@ class ModelConfig(Section):
     def seed(self) -> int | None:
         """Seed of a seeded model, None for released weights."""
         return int(self.weights.removeprefix(SEEDED)) if self.weights.startswith(SEEDED) else None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _released_unless_named(cls, given: Any) -> Any:
+        if isinstance(given, dict) and not given.get("weights"):
+            family = given.get("family", "personaplex")
+            return {**given, "weights": RELEASED.get(family, "")} if isinstance(family, str) else given
+        return given
 
     @field_validator("weights")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -24,10 +25,10 @@ from inkplex_data.pipeline.calls.augmentation import (
     Augmentation,
     cut_words,
     keeping_text,
-    mask_words,
     noise_files,
     recorded,
 )
+from inkplex_data.pipeline.calls.withheld_text import withhold
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.speech.interleave import Word, interleave
 from inkplex_data.store.verify import verify_store
@@ -241,7 +242,8 @@ def test_withheld_words_leave_the_others(drawn: list[tuple[int, int, bool]], see
         for index, (word, (_, pieces, _)) in enumerate(zip(words, drawn, strict=True))
     ]
     text = interleave(given_, 64, main_speaker="A")
-    left, count = mask_words(text, words, AugmentPlan(text_mask=0.5, text_seed=seed), "A")
+    found = withhold(text, words, AugmentPlan(text_mask=0.5, text_seed=seed), "A")
+    left, count = found.text, found.count
     gone = (text.word_frames >= 0) & (left.word_frames < 0)
     assert gone.sum() == count
     for index in range(len(words)):
@@ -250,8 +252,35 @@ def test_withheld_words_leave_the_others(drawn: list[tuple[int, int, bool]], see
             assert not len(after) and (left.ids[before] == NO_INPUT).all()
         else:
             np.testing.assert_array_equal(before, after)
-    assert mask_words(text, words, AugmentPlan(text_mask=1.0), "A")[1] == (text.word_frames >= 0).sum()
-    assert mask_words(text, words, AugmentPlan(), "A")[0] is text
+            assert left.word_frames[index] == text.word_frames[index]
+            assert left.word_placed[index] == text.word_placed[index]
+    assert not found.hidden.any()
+    assert withhold(text, words, AugmentPlan(text_mask=1.0), "A").count == (text.word_frames >= 0).sum()
+    assert withhold(text, words, AugmentPlan(), "A").text is text
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 4)), min_size=1, max_size=12), st.integers(0, 99)
+)
+def test_withheld_pieces_leave_the_words_rest(drawn: list[tuple[int, int]], seed: int) -> None:
+    """Gone from the stream with their loss, or hidden from the input with the stream as it was: the same pieces."""
+    words = [TimedWord("w", 80_000 * at, 80_000 * at + 50_000, "A", None, "") for at, _ in drawn]
+    given_ = [
+        Word([10 + index] * pieces, word.start_us, word.end_us, word.speaker)
+        for index, (word, (_, pieces)) in enumerate(zip(words, drawn, strict=True))
+    ]
+    text = interleave(given_, 64, main_speaker="A")
+    plan = AugmentPlan(text_mask=0.5, text_seed=seed, text_mask_unit="piece")
+    dropped = withhold(text, words, plan, "A")
+    kept = withhold(text, words, dataclasses.replace(plan, text_mask_loss="keep"), "A")
+    assert kept.text is text and kept.count == dropped.count == kept.hidden.sum()
+    np.testing.assert_array_equal(dropped.text.ids, np.where(kept.hidden, NO_INPUT, text.ids))
+    assert np.isin(text.roles[kept.hidden], (2, 3)).all() and not dropped.text.roles[kept.hidden].any()
+    for index in range(len(words)):
+        left = np.flatnonzero(dropped.text.ids == 10 + index)
+        assert dropped.text.word_placed[index] == len(left)
+        assert dropped.text.word_frames[index] == (left[0] if len(left) else -1)
 
 
 def test_a_constructed_side_is_marked() -> None:

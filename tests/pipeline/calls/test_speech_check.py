@@ -116,13 +116,13 @@ def test_new_words_or_another_model_are_listened_to(
 
     monkeypatch.setattr(tools, "speech_scorer", counting)
     words = scanned.words
-    agent = resolve_channels(entry.audio, entry.channels).agent
+    audio = resolve_channels(entry.audio, entry.channels)
 
     def check(**changed: object) -> bool:
         given = {"words": words, "recipe": recipe, "audio_sha256": scanned.scan.audio_sha256} | changed
         return is_masked_by_check(
             "good",
-            agent,
+            audio,
             given["words"],  # type: ignore[arg-type]
             Build(given["recipe"], tmp_path, corpus),  # type: ignore[arg-type]
             log=ProblemLog("good"),

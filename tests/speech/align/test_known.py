@@ -145,3 +145,20 @@ def test_bleed_counts_for_the_louder_side(real_data):
     assert found.side_of([(9_000_000, 15_000_000)]) == "caller"
     same = side_activity(voice, voice)
     assert same.side_of([(1_000_000, 15_000_000)]) is None
+
+
+def test_in_a_single_stream_everybody_is_kept_under_their_own_name():
+    wanted = [
+        ("text 0", "agent", "Bo"),
+        ("text 1", "agent", "Al"),
+        ("text 2", "agent", "Bo"),
+        ("text 3", "agent", "Al"),
+    ]
+    assert assigned(NAMED, None, SpeakerRule(main=None)) == (wanted, [])
+    mixed = captions((0, 4, "Bo"), (5, 7, ""))
+    assert [label for *_, label in assigned(mixed, None, SpeakerRule(main=None))[0]] == [
+        "Bo",
+        "SPEAKER_UNKNOWN",
+    ]
+    nameless = captions((0, 4, ""), (5, 7, ""))
+    assert [label for *_, label in assigned(nameless, None, SpeakerRule(main=None))[0]] == [MAIN, MAIN]

@@ -14,7 +14,7 @@ import torch
 
 from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.corpus.read_corpus import read_corpus
-from inkplex_data.speech.align.align_corpus import align_entries, channel_samples
+from inkplex_data.speech.align.align_corpus import align_entries
 from inkplex_data.speech.align.anchored import time_whole_text
 from inkplex_data.speech.align.filters import inside_us
 from inkplex_data.speech.align.transcribe import SpeechAligner
@@ -51,7 +51,7 @@ def test_a_sentence_word_for_word_with_usable_times(real_data: Path, tmp_path: P
     sentence = "Can you guarantee that the replacement part will be shipped tomorrow?"
     assert " ".join(word for word, _, _ in words) == sentence
     assert min(end - start for _, (start, end), _ in words) >= 0.06 - 1e-9
-    samples = channel_samples(open_channel(tmp_path / "call.wav"))
+    samples = open_channel(tmp_path / "call.wav").samples(16_000)
     level_db = 10 * np.log10(
         np.square(samples[: len(samples) // 160 * 160]).reshape(-1, 160).mean(axis=1) + 1e-12
     )
@@ -80,9 +80,7 @@ def test_onsets_beside_another_aligner(real_data: Path):
 
 @pytest.mark.slow
 def test_a_real_call_has_no_words_in_its_silence(real_data: Path, aligner: SpeechAligner):
-    found = aligner.words(
-        channel_samples(open_channel(real_data / "calls" / "Auto_Repairs_40_UTC_agent.wav"))
-    )
+    found = aligner.words(open_channel(real_data / "calls" / "Auto_Repairs_40_UTC_agent.wav").samples(16_000))
     for word in found.words:
         assert 2 * inside_us(word.start_us, word.end_us, found.speech) >= word.end_us - word.start_us
     given = json.loads((real_data / "calls" / "Auto_Repairs_40_UTC_agent.json").read_text())["alignments"]
@@ -103,7 +101,7 @@ def test_the_text_of_a_real_call_is_timed_and_what_nobody_said_is_found_out(
     real_data: Path, aligner: SpeechAligner
 ):
     """The given words hold phrases that were invented in silence: as plain text, they have no place in the call."""
-    samples = channel_samples(open_channel(real_data / "calls" / "Auto_Repairs_40_UTC_agent.wav"))
+    samples = open_channel(real_data / "calls" / "Auto_Repairs_40_UTC_agent.wav").samples(16_000)
     given = json.loads((real_data / "calls" / "Auto_Repairs_40_UTC_agent.json").read_text())["alignments"]
     text = [word for word, _, _ in given]
     found = time_whole_text(samples, text, ["SPEAKER_MAIN"] * len(text), aligner)

@@ -9,7 +9,6 @@ import torch
 from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.config.recipe import CheckSpeechConfig
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
-from inkplex_data.speech.align.align_corpus import channel_samples
 from inkplex_data.speech.check.agreement import MAX_WER, Measured, edit_distance, judge, measure
 from inkplex_data.speech.check.scorer import WhisperScorer
 from inkplex_data.speech.check.weigh import MARGIN_NATS, NAME_MARGIN_NATS, Weighed, lost
@@ -37,7 +36,7 @@ def scorer() -> WhisperScorer:
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
-    return channel_samples(open_channel(write_clip(tmp_path_factory.mktemp("clip"), "call")))
+    return open_channel(write_clip(tmp_path_factory.mktemp("clip"), "call")).samples(16_000)
 
 
 def test_edit_distance_counts_changes():

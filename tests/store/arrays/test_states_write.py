@@ -426,3 +426,38 @@ def test_closing_releases_the_files(states_folder: tuple[Path, np.ndarray]) -> N
     assert opened()
     reader.close()
     assert not opened()
+
+
+@pytest.mark.parametrize("shape", [[2**61, 3, WIDTH], [2**40, 3, WIDTH], [30, 3, 2**40], [30, 2**30, 2**30]])
+def test_claims_are_bounded_by_real_files(tmp_path: Path, shape: list[int]) -> None:
+    """Checking ends at once, and takes no memory that a lie asks for."""
+    write(tmp_path, made(30))
+    document = json.loads((tmp_path / "zarr.json").read_text())
+    document["shape"] = shape
+    document["chunk_grid"]["configuration"]["chunk_shape"][1:] = shape[1:]
+    document["codecs"][0]["configuration"]["chunk_shape"][1:] = shape[1:]
+    (tmp_path / "zarr.json").write_text(json.dumps(document))
+    with StatesReader(tmp_path) as states:
+        faults = list(states.check())
+        assert 0 < len(faults) < 10
+        with pytest.raises(StoreCorruptError):
+            states.read_rows(0, min(len(states), 64))
+
+
+def test_a_shard_file_of_another_array_is_not_taken_for_ones_own(tmp_path: Path) -> None:
+    """It is sound, and as long; the checksums of its chunks are others."""
+    for name, seed in (("a", 0), ("b", 1)):
+        write(
+            tmp_path / name, np.random.default_rng(seed).integers(0, 2**16, (30, 3, WIDTH), dtype=np.uint16)
+        )
+    with StatesReader(tmp_path / "a") as states:
+        own = [states.fingerprint(shard) for shard in range(2)]
+        rows = states.read_rows(0, 30)
+    checked = pickle.loads(pickle.dumps(StatesReader(tmp_path / "a", fingerprints=own)))
+    assert np.array_equal(checked.read_rows(0, 30), rows)
+    (tmp_path / "a/c/1/0/0").write_bytes((tmp_path / "b/c/1/0/0").read_bytes())
+    assert len(StatesReader(tmp_path / "a").read_rows(0, 30)) == 30
+    exchanged = StatesReader(tmp_path / "a", fingerprints=own)
+    assert np.array_equal(exchanged.read_rows(0, 16), rows[:16])
+    with pytest.raises(StoreCorruptError, match="sound and is not the one that was published here"):
+        exchanged.read_rows(0, 30)

@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from inkplex_data.errors import CheckpointError
-from inkplex_data.trainer.model.load_weights import load_personaplex
+from inkplex_data.errors import CheckpointError, ConfigError
+from inkplex_data.trainer.model.load_weights import RELEASED, load_personaplex, load_reported
+from inkplex_data.trainer.model.model_files import find_model
 from inkplex_data.trainer.model.personaplex import PersonaPlexConfig, PersonaPlexLM
+from inkplex_data.trainer.run.train_config import ModelConfig, load_train_recipe
 from tests.trainer.conftest import random_codes, small_config
 
 
@@ -64,8 +66,14 @@ def test_eight_positions_become_sixteen(tmp_path: Path, split: bool) -> None:
     eight = small_config(dep_q=8)
     source = PersonaPlexLM.seeded(eight, 3).state_dict()
     path = saved(tmp_path / "moshi.safetensors", split_attention(source, eight) if split else source)
-    model = load_personaplex(path, small_config(), dtype=torch.float32)
+    told: list[str] = []
+    model = load_personaplex(path, small_config(), dtype=torch.float32, note=told.append)
+    (line,) = told
+    layers = small_config().depth_layers
+    assert f"{2 * layers} of attention repeated, 1 of zeros" in line
     state = model.state_dict()
+    copied = len(set(state) - set(source)) - 1
+    assert f"fewer depth positions than the model: {copied} tensors copied" in line
     assert (state["depformer_emb.7.weight"] == 0).all()
     for name in source:
         if "self_attn" in name and name.startswith("depformer"):
@@ -82,6 +90,37 @@ def test_eight_positions_become_sixteen(tmp_path: Path, split: bool) -> None:
     codes = random_codes(eight, 6)
     ours, theirs = model.forward_train(codes), small.forward_train(codes)
     torch.testing.assert_close(ours.logits[:, :8], theirs.logits, atol=1e-6, rtol=0, equal_nan=True)
+
+
+def test_what_is_cast_is_told_and_what_is_taken_as_it_is_is_not(tmp_path: Path) -> None:
+    state = PersonaPlexLM.seeded(small_config(), 3).state_dict()
+    path = saved(tmp_path / "model.safetensors", state)
+    for dtype, told in ((torch.float32, ""), (torch.bfloat16, f"{len(state)} tensors cast F32 -> BF16")):
+        assert load_reported(path, small_config(), dtype=dtype)[1].text() == told
+
+
+def test_the_released_weights_are_found_beside_or_on_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    released = RELEASED["personaplex"]
+    assert ModelConfig().weights == released == load_train_recipe("train_stage1").model.weights
+    assert ModelConfig(family="moshi").weights == RELEASED["moshi"]
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(ConfigError, match="is not in the local cache and cannot be downloaded") as caught:
+        find_model(released)
+    assert "Accept the licence" in str(caught.value)
+    beside = Path("personaplex-7b-v1/model.safetensors")
+    beside.parent.mkdir()
+    beside.touch()
+    assert find_model(released).weights == beside == find_model("personaplex-7b-v1").weights
+    own = Path(released, "model.safetensors")
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert find_model(released).weights == own
+    with pytest.raises(CheckpointError, match="no model weights here"):
+        find_model("nowhere")
 
 
 def test_misfits_are_named_together(tmp_path: Path) -> None:

@@ -95,6 +95,10 @@ def test_a_fingerprint_follows_every_tensor(weights: Path, tmp_path: Path) -> No
     (tmp_path / "d.safetensors").write_bytes(b"\xff" * 64)
     with pytest.raises(CheckpointError, match="claims"):
         fingerprint(tmp_path / "d.safetensors")
+    for header in (b"[" * 5_000, b'{"a": 1, "a": 2}', b"[]", b'{"a": {"data_offsets": [-9, 1]}}'):
+        (tmp_path / "d.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+        with pytest.raises(CheckpointError, match="not a readable safetensors file"):
+            fingerprint(tmp_path / "d.safetensors")
 
 
 def test_the_tokenizer_beside_the_weights_must_be_the_store_s(task_store: Path, weights: Path) -> None:

@@ -16,9 +16,8 @@ import torch
 
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import make_loader
-from inkplex_data.store.index import rebuild_index
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
-from inkplex_data.store.snapshot import publish_snapshot
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import make_readers, open_speech_model, store_identity
 from inkplex_data.trainer.run.checkpoint import load_checkpoint
@@ -129,7 +128,6 @@ def test_what_came_after_the_last_checkpoint_is_done_again(
     assert len(rows(tmp_path / "run")) == 5
     add_tasks(store, 2, range(20, 23), "train")
     publish_snapshot(str(store), refused=[])
-    rebuild_index(str(store))
     resumed = train(recipe, store, tmp_path / "run", options(resume=True))
     assert rows(resumed.run) == rows(whole.run)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from inkplex_data.atomic import write_json
+from inkplex_data.atomic import new_folder, write_json
 from inkplex_data.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,15 +107,7 @@ def _write(
 ) -> list[Path]:
     from safetensors.torch import save_file
 
-    from inkplex_data.export.calls import prepared_folder
-    from inkplex_data.store.files import LocalFiles
-
-    prepared_folder(folder)
-    temporary = folder / f".tmp-{name}"
-    try:
-        save_file(tensors, temporary, metadata={"format": "pt", "inkplex": json.dumps(about)})
-        LocalFiles(folder).put(temporary, name)
-    finally:
-        temporary.unlink(missing_ok=True)
-    write_json(folder / CONFIG_FILE, dict(config), indent=2)
+    with new_folder(folder) as making:
+        save_file(tensors, making / name, metadata={"format": "pt", "inkplex": json.dumps(about)})
+        write_json(making / CONFIG_FILE, dict(config), indent=2)
     return [folder / name, folder / CONFIG_FILE]

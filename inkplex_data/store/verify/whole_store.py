@@ -7,22 +7,19 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.errors import StoreError
 from inkplex_data.faults import Fault
-from inkplex_data.store.catalog import KIND_OF, Catalog
-from inkplex_data.store.describe import read_description, read_pieces
+from inkplex_data.store.catalog import KIND_OF, REINDEX, Catalog
+from inkplex_data.store.describe import read_description, read_pieces, require_store
 from inkplex_data.store.files import Files, open_files
 from inkplex_data.store.format import SHARD_KINDS
-from inkplex_data.store.publish import ShardInfo, read_shard, shard_folder, shard_numbers
-from inkplex_data.store.snapshot import Snapshot, read_snapshot, snapshot_key, snapshot_numbers
-from inkplex_data.store.verify_shard import check_content, check_files, damage, store_fault
-
-__all__ = ["verify_store"]
+from inkplex_data.store.publish import ShardInfo, read_shard, shard_numbers
+from inkplex_data.store.snapshot import NEWEST_KEY, Snapshot, read_snapshot
+from inkplex_data.store.verify.root_files import REBUILD, check_snapshots
+from inkplex_data.store.verify.shard_content import check_content, check_files, damage, store_fault
 
 Progress = Callable[[str, int, int], None]
 """Called with the file being read, and the bytes done and to do in all."""
-
-REBUILD = "Run the build again; it makes what is missing."
 
 
 def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = None) -> list[Fault]:
@@ -34,18 +31,26 @@ def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = No
     Raises StoreError only where there is no store.
     """
     files = open_files(root)
+    require_store(files)
+    if not files.names(""):
+        raise StoreError(
+            "this place lists no folders, so what is there cannot be verified",
+            where=files.root,
+            next_step="Verify the store where it lies, or a copy of it.",
+        )
     faults: list[Fault] = []
-    try:
-        read_description(files)
-    except StoreCorruptError as error:
-        faults.append(damage(error))
+    if files.size_bytes(NEWEST_KEY) is None:  # else the newest snapshot has its digest
+        try:
+            read_description(files)
+        except StoreError as error:
+            faults.append(damage(error))
     faults += _check_folders(files)
     published: list[ShardInfo] = []
     for kind in SHARD_KINDS:
         for shard in shard_numbers(files, kind):
             try:
                 info = read_shard(files, kind, shard)
-            except StoreCorruptError as error:
+            except StoreError as error:
                 faults.append(damage(error))
             else:
                 published += [] if info is None else [info]
@@ -59,14 +64,17 @@ def verify_store(root: str | os.PathLike[str], *, progress: Progress | None = No
             progress(key, done, total)
 
     for info in published:
-        faults += check_files(files, info, advance)
-        faults += check_content(files, info)
-    faults += _check_snapshots(files, published)
+        differing = list(check_files(files, info, advance))
+        faults += differing
+        faults += check_content(files, info, {fault.where for fault in differing})
+    faults += check_snapshots(files, published)
     try:
-        read_pieces(files)
-        faults += _check_relations(files, read_snapshot(files))
-    except StoreCorruptError as error:
-        faults.append(damage(error))
+        newest = read_snapshot(files)
+        faults += _check_relations(files, newest)
+        read_pieces(files, newest)
+    except StoreError as error:
+        if not faults:  # else this is what is found already, met again
+            faults.append(damage(error))
     # A damaged file is met by several checks; each sentence is said once.
     return list(dict.fromkeys(faults))
 
@@ -96,44 +104,9 @@ def _leftover(where: str) -> Fault:
     return store_fault("leftover", where, what, f"{REBUILD} Or remove it.")
 
 
-def _check_snapshots(files: Files, published: list[ShardInfo]) -> Iterator[Fault]:
-    """Every snapshot lists shards that are there as they were; every shard is in the newest one."""
-    digests = {info.key: info.sha256 for info in published}
-    listed: set[str] = set()
-    readable = True
-    numbers = snapshot_numbers(files)
-    for number in numbers:
-        where = files.describe(snapshot_key(number))
-        try:
-            snapshot = read_snapshot(files, number)
-        except StoreError as error:
-            yield store_fault("damaged", error.where or where, error.what, "Restore the file from a copy.")
-            readable = False
-            continue
-        listed |= {ref.key for ref in snapshot.shards}
-        for ref in snapshot.shards:
-            if ref.key not in digests:
-                yield store_fault("missing-shard", where, f"lists {ref.key}, which is not published", REBUILD)
-            elif digests[ref.key] != ref.sha256:
-                what = f"lists {ref.key} with a shard.json that differs from the one there"
-                yield store_fault("changed-shard", where, what, "Restore the shard from a copy.")
-    if not numbers:
-        what = "has no snapshot: its first build has not finished"
-        yield store_fault("no-snapshot", files.root, what, REBUILD)
-        return
-    for info in published:
-        if readable and info.key not in listed:
-            yield store_fault(
-                "unlisted-shard",
-                files.describe(shard_folder(info.kind, info.shard)),
-                "is published and in no snapshot: the build that wrote it has not finished",
-                REBUILD,
-            )
-
-
 def _check_relations(files: Files, snapshot: Snapshot) -> Iterator[Fault]:
     """What calls name exists; ids are unique; a family has one split and an audio one family."""
-    catalog = Catalog(files, snapshot)
+    catalog = Catalog(files, snapshot, use_index=not snapshot.files)
     names = ["call_id", "family", "split", "audio_sha256", "recording_id", "prefix_id", "wrong_memory_of"]
     calls = catalog.frame("calls", names)
     recordings = catalog.frame("recordings", ["recording_id"])["recording_id"]
@@ -159,12 +132,12 @@ def _check_relations(files: Files, snapshot: Snapshot) -> Iterator[Fault]:
             yield fault(
                 f"{member}-conflict", f"{group} {key!r} is in the {several} {', '.join(map(str, found))}"
             )
-    if snapshot.number:
+    if snapshot.number and not snapshot.files:  # its digests say more
         for table in KIND_OF:
             if snapshot.of_kind(KIND_OF[table]) and not catalog.indexed(table):
                 yield store_fault(
                     "stale-index",
                     files.describe(f"{table}.parquet"),
                     f"does not match snapshot {snapshot.number}",
-                    "Run the build again; it rebuilds the index. Readers use the shards meanwhile.",
+                    REINDEX,
                 )
