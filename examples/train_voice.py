@@ -4,9 +4,8 @@
     inkplex-data build CALLS -o STORE -p moshi_mono        or: one-channel audio divided into two
     python examples/train_voice.py STORE --allow-untrained-codec
 
-`inkplex-data train` trains the memory on a frozen model, and needs recordings with states. This script trains the
-model itself, which is what stores of plain speech are for, with the same loader and loss; it can serve as the start of
-a training loop of your own. It prints the loss of every pass, and exits with 1 unless the last is below the first.
+`inkplex-data train -p finetune_lora` and `-p finetune_full` do this with checkpoints, checks and released weights. This
+script does it in few lines, with the same loader and loss; it can serve as the start of a training loop of your own. It prints the loss of every pass, and exits with 1 unless the last is below the first.
 """
 
 from __future__ import annotations

@@ -186,6 +186,8 @@ def evaluate(
 ) -> None:
     """Score a checkpoint with no memory, with the call's own, and with another task's; twins are scored as pairs.
 
+    A checkpoint that reads no memory is scored as it is.
+
     Tables are written as Parquet files. --generate adds empty responses, words, repeats and delays.
     """
     from inkplex_data.atomic import only_writer
@@ -200,10 +202,10 @@ def evaluate(
     from inkplex_data.trainer.run.panel import read_panel
     from inkplex_data.trainer.run.run_files import PANEL_FILE
 
-    memories = _memories(memory, MEMORIES)
     with ExitStack() as stack:
         opened = stack.enter_context(open_store(store))
         trained = _open(run, opened, split=split, device=device, weights=model)
+        memories = _memories(memory, MEMORIES, trained)
         calls = call or None
         if panel:
             chosen = read_panel(trained.run / PANEL_FILE)
@@ -227,7 +229,7 @@ def evaluate(
         if generations:
             replays = ReplayOptions(seconds=seconds, seed=seed)
             generator = Generator(trained, opened, store_codec(opened, codec), replays)
-            names = scorable(opened, split, "own", calls)[:limit]
+            names = scorable(opened, split, "none" if memories == ["none"] else "own", calls)[:limit]
             reporter.stage("generate", len(names) * len(memories))
             said, refused = measure_generations(
                 generator, names, memories, advance=lambda: reporter.advance("generate")
@@ -293,7 +295,7 @@ def generate(
     """Let a checkpoint answer: each call is replayed up to its response, then the model runs freely.
 
     Writes CALL/trained.wav (agent left, caller right, no prefix) and CALL/trained.json with the text and each
-    word's time, and the same for the baseline, which hears the same and draws with the same seed.
+    word's time, and the same for the baseline without memory, which hears the same and draws with the same seed.
     """
     from inkplex_data.atomic import only_writer
     from inkplex_data.store.reader import open_store
@@ -308,7 +310,6 @@ def generate(
     from inkplex_data.trainer.evaluate.scoring import scorable
     from inkplex_data.trainer.model.sampling import Sampling
 
-    memories = _memories(memory, ("none", "own"))
     options = ReplayOptions(
         seconds=seconds,
         seed=seed,
@@ -320,10 +321,11 @@ def generate(
         if call:
             split = str(opened.call(call[0]).split)
         trained = _open(run, opened, split=split, device=device, weights=model)
+        memories = _memories(memory, ("none", "own"), trained)
         generator = Generator(trained, opened, store_codec(opened, codec), options)
         if generator.codec.identity.untrained:
             say("the codec is untrained: the WAV files are noise; only the text can be read", err=True)
-        names = call or scorable(opened, split, "own")[:limit]
+        names = call or scorable(opened, split, "none" if memories == ["none"] else "own")[:limit]
 
         def keep(made: Generation) -> None:
             for path in generator.write(made, out, audio=audio):
@@ -351,10 +353,19 @@ def _complain_of(refused: dict[str, str]) -> None:
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _memories(named: list[str] | None, default: Sequence[str]) -> list[str]:
+def _memories(named: list[str] | None, default: Sequence[str], trained: TrainedModel) -> list[str]:
+    """What is asked for, or the default; a model without readers has only `none`."""
     from inkplex_data.errors import UsageError
     from inkplex_data.trainer.evaluate.scores import MEMORIES
 
     if unknown := sorted(set(named or ()) - set(MEMORIES)):
         raise UsageError(f"--memory takes none, own or wrong (got {', '.join(unknown)})")
+    if trained.model.memory is None:
+        if set(named or ()) - {"none"}:
+            raise UsageError(
+                f"a run that trains {trained.recipe.trains} reads no memory",
+                where=str(trained.path),
+                next_step="Leave --memory out.",
+            )
+        return ["none"]
     return named or list(default)

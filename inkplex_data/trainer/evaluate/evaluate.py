@@ -20,7 +20,12 @@ from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
 from inkplex_data.trainer.evaluate.generate import summarise_generations
 from inkplex_data.trainer.evaluate.scores import MEMORIES, summarise, summary_text
 from inkplex_data.trainer.evaluate.scoring import scorable, score_calls
-from inkplex_data.trainer.evaluate.twin_scores import score_twins, summarise_twins, twin_pairs
+from inkplex_data.trainer.evaluate.twin_scores import (
+    TWIN_SCORES,
+    score_twins,
+    summarise_twins,
+    twin_pairs,
+)
 from inkplex_data.trainer.run.run_files import TrainedModel
 
 SCHEMA = "inkplex/evaluation@1"
@@ -90,8 +95,11 @@ def evaluate(
         window_frames=trained.recipe.data.longest_frames,
         advance=advance,
     )
-    pairs = score_twins(trained.model, store, split=split, calls=calls)
-    left_out = twin_pairs(store, split, calls).height - pairs.height
+    if trained.model.memory is None:  # Twins differ in what is remembered alone.
+        pairs, left_out = pl.DataFrame(schema=TWIN_SCORES), 0
+    else:
+        pairs = score_twins(trained.model, store, split=split, calls=calls)
+        left_out = twin_pairs(store, split, calls).height - pairs.height
     return Evaluation(
         scores=scores,
         summary=summarise(scores, resamples=resamples, seed=seed),

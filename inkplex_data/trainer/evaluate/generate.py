@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from inkplex_data.speech.codec_stream import Codec
 
 NAMES = {"none": "baseline", "own": "trained", "wrong": "wrong-memory"}
-"""File names by memory: without memory the readers are silent, which is the native model."""
+"""File names by memory, where the model reads any: without memory the readers are silent."""
 
 GENERATIONS: dict[str, pl.DataType] = {
     "call_id": pl.String(),
@@ -142,7 +142,8 @@ class Generator:
             provenance=self.provenance(),
         )
         sound = decode_stereo(self.codec, made.replayed) if audio else None
-        return write_generation(out / folder_name(made.call.call_id), NAMES[made.memory], document, sound)
+        name = "trained" if self.trained.model.memory is None else NAMES[made.memory]
+        return write_generation(out / folder_name(made.call.call_id), name, document, sound)
 
     def provenance(self) -> dict[str, Any]:
         """Where the generations come from, as JSON values."""

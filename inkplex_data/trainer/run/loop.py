@@ -32,22 +32,21 @@ from inkplex_data.trainer.model.speech_model import (
     open_speech_model,
     store_identity,
 )
-from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility, load_checkpoint
+from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility
 from inkplex_data.trainer.run.checks import PanelChecks, as_check
 from inkplex_data.trainer.run.metrics import MetricsLog
 from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
 from inkplex_data.trainer.run.ranks import Ranks, meet
+from inkplex_data.trainer.run.run_files import begin_from
 from inkplex_data.trainer.run.run_progress import TrainReporter
 from inkplex_data.trainer.run.run_state import (
     CHECKPOINTS,
-    MODEL,
     SELECTED_FILE,
     CheckpointFolder,
     capture,
     compatibility,
     find_checkpoint,
     restore,
-    restore_module,
 )
 from inkplex_data.trainer.run.selection import Check, select
 from inkplex_data.trainer.run.train_config import TrainRecipe, recipe_differences
@@ -138,6 +137,7 @@ class _Run:
                 where=str(run),
                 next_step="Give --resume to continue it, or another folder.",
             )
+        start = None if options.begin_from is None else find_checkpoint(options.begin_from)
         self.done = found[0] if found is not None else 0
         self.saved: Checkpoint | None = found[1] if found is not None else None
         self.store = stack.enter_context(self._open_store(store))
@@ -154,8 +154,9 @@ class _Run:
         self.origin: dict[str, Any] | None = None
         if self.saved is not None:
             self.origin = self.saved.progress.get("from")
-        elif options.begin_from is not None:
-            self.origin = self._begin_from(options.begin_from)
+        elif start is not None:
+            self.origin = begin_from(start, self.model, recipe, self.compatibility)
+            reporter.note(f"beginning with what {start} has after {counted(self.origin['update'], 'update')}")
         self.loader = stack.enter_context(self._make_loader())
         self.updates = updates_in_run(
             self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
@@ -303,36 +304,6 @@ class _Run:
                 faults=faults,
                 next_step="Resume with the same recipe, or start a run in another folder.",
             )
-
-    def _begin_from(self, path: Path) -> dict[str, Any]:
-        """Take over what another run has trained; returns which state of it that was, as JSON values."""
-        path = find_checkpoint(path)
-        start = load_checkpoint(path, only=MODEL)
-        fields = ("model", "model_sizes", "tokenizer_sha256", "codec")
-        wanted = {name: self.compatibility[name] for name in fields}
-        check_compatibility(start.compatibility, wanted, where=str(path))
-        theirs = TrainRecipe.model_validate(start.progress["recipe"])
-        if theirs.trains_lora and self.recipe.trains_lora and theirs.lora.scaling != self.recipe.lora.scaling:
-            raise ConfigError(
-                f"its adapters have a scaling of {theirs.lora.scaling}, this recipe has {self.recipe.lora.scaling}",
-                where=str(path),
-                next_step=f"Give --set lora.scaling={theirs.lora.scaling}.",
-            )
-        if (theirs.trains == "full") != (self.recipe.trains == "full") and theirs.trains_speech:
-            raise ConfigError(
-                f"a run that trains {self.recipe.trains} has no place for what a run that trains {theirs.trains} has "
-                "learned",
-                where=str(path),
-                next_step="Write its model with `export model`, and begin with that: --model FOLDER.",
-            )
-        restore_module(start, self.model, some=True)
-        update = int(start.progress["update"])
-        self.reporter.note(f"beginning with the weights of {path}, after {counted(update, 'update')}")
-        return {
-            "checkpoint_id": start.checkpoint_id,
-            "revision_id": start.revision_id,
-            "update": update,
-        }
 
     def _make_loader(self) -> Loader:
         data, able = self.recipe.data, None

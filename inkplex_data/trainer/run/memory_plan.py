@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from inkplex_data.clock import FRAME_RATE_HZ
 from inkplex_data.grid import KINDS, PLAN_LIMIT, STATE_ROWS, WINDOW
 from inkplex_data.memory.versions import AGE_BUCKETS, RECENCY_BUCKETS
 from inkplex_data.trainer.memory.connector import READERS
@@ -90,18 +91,20 @@ def memory_parameters(config: PersonaPlexConfig, *, state_width: int, slot_width
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes on one GPU, by use. frame_bytes: what each frame of a forward adds. gpu_bytes: what the GPU has."""
+    """Bytes on one GPU, by use. frame_bytes: what each frame of a forward adds. forward_frames: the longest forward of
+    the recipe, its windows together. context_frames: what the model attends to. gpu_bytes: what the GPU has."""
 
     total: int
     trained: int
     fixed: Mapping[str, int]
     frame_bytes: int
-    window_frames: int
+    forward_frames: int
+    context_frames: int
     gpu_bytes: int
 
     @property
     def needed_bytes(self) -> int:
-        return sum(self.fixed.values()) + self.window_frames * self.frame_bytes
+        return sum(self.fixed.values()) + self.forward_frames * self.frame_bytes
 
     @property
     def usable_bytes(self) -> int:
@@ -109,14 +112,14 @@ class MemoryPlan:
 
     @property
     def largest_frames(self) -> int:
-        """Frames of the longest window, prefix included, that fits; 0 where nothing does."""
+        """Frames of the longest forward that fits, prefixes included; 0 where nothing does."""
         return max((self.usable_bytes - sum(self.fixed.values())) // self.frame_bytes, 0)
 
     def text(self) -> str:
         """The plan for a terminal."""
         rows = {
             **self.fixed,
-            f"activations of {self.window_frames:,} frames": self.window_frames * self.frame_bytes,
+            f"activations of {self.forward_frames:,} frames": self.forward_frames * self.frame_bytes,
         }
         width = max(map(len, rows))
         lines = [f"{self.total:,} parameters, {self.trained:,} of them train"]
@@ -129,10 +132,16 @@ class MemoryPlan:
         if not largest:
             lines.append("this does not fit, however short a window is")
         else:
-            fits = "fits" if largest >= self.window_frames else "does not fit"
+            fits = "fits" if largest >= self.forward_frames else "does not fit"
+            window = min(largest, self.context_frames)
             lines.append(
-                f"this {fits}; the largest window is {largest:,} frames ({largest / 12.5:,.0f} s), prefix included"
+                f"this {fits}; the largest window is {window:,} frames ({window / FRAME_RATE_HZ:,.0f} s), prefix included"
+                f"{', all that the model attends to' * (window < largest)}"
             )
+            if largest >= 2 * window:
+                lines.append(
+                    f"so long, {largest // window:,} windows fit in one forward (data.forward_frames)"
+                )
         return "\n".join(lines)
 
 
@@ -176,7 +185,15 @@ def plan_memory(
     window = min(recipe.data.longest_frames or config.context, config.context)
     if recipe.data.forward_frames is not None:
         window = max(window, recipe.data.forward_frames)
-    return MemoryPlan(total, trained, fixed, frame_bytes(recipe, config), window, gpu_bytes)
+    return MemoryPlan(
+        total=total,
+        trained=trained,
+        fixed=fixed,
+        frame_bytes=frame_bytes(recipe, config),
+        forward_frames=window,
+        context_frames=config.context,
+        gpu_bytes=gpu_bytes,
+    )
 
 
 def frame_bytes(recipe: TrainRecipe, config: PersonaPlexConfig) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from inkplex_data.errors import CheckpointError
+from inkplex_data.errors import CheckpointError, ConfigError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import (
@@ -98,3 +99,33 @@ def load_trained(
     restore_module(checkpoint, model)
     narrow(model.lm, dtype)
     return TrainedModel(model.eval(), recipe, checkpoint, path, speech, identity)
+
+
+def begin_from(
+    path: Path, model: ConnectedLM, recipe: TrainRecipe, compatibility: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Take over what another run has trained, from its checkpoint; returns which state that was, as JSON values.
+
+    model: of a run of `recipe` with these compatibility fields, as it begins. Parts that the other run did not train
+    stay. Raises CheckpointError for another base model, tokenizer, codec or other shapes, ConfigError where something
+    that it trained has no place here.
+    """
+    start = load_checkpoint(path, only=MODEL)
+    wanted = {name: compatibility[name] for name in ("model", "model_sizes", "tokenizer_sha256", "codec")}
+    check_compatibility(start.compatibility, wanted, where=str(path))
+    theirs = recipe_of(start, path)
+    if theirs.trains_lora and recipe.trains_lora and theirs.lora.scaling != recipe.lora.scaling:
+        raise ConfigError(
+            f"its adapters have a scaling of {theirs.lora.scaling}, this recipe has {recipe.lora.scaling}",
+            where=str(path),
+            next_step=f"Give --set lora.scaling={theirs.lora.scaling}.",
+        )
+    if theirs.trains_speech and (theirs.trains == "full") != (recipe.trains == "full"):
+        raise ConfigError(
+            f"a run that trains {recipe.trains} has no place for what a run that trains {theirs.trains} has learned",
+            where=str(path),
+            next_step="Write its model with `export model`, and begin with that: --model FOLDER.",
+        )
+    restore_module(start, model, some=True)
+    update = int(start.progress["update"])
+    return {"checkpoint_id": start.checkpoint_id, "revision_id": start.revision_id, "update": update}

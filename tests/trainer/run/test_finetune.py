@@ -180,11 +180,11 @@ def test_a_merged_model_out_and_in_again(adapted: RunSummary, task_store: Path, 
 
 def test_windows_together_lose_what_they_lose_alone(task_store: Path, tmp_path: Path) -> None:
     """Windows of 7 frames and what is left of each call, several a forward: the same losses up to rounding."""
-    alone = recipe("lora", data__window_frames=7)
-    several = recipe("lora", data__window_frames=7, data__forward_frames=26)
+    alone = recipe("lora", data__window_frames=7, data__passes=1, checks=None)
+    several = recipe("lora", data__window_frames=7, data__passes=1, checks=None, data__forward_frames=26)
     one = train(alone, task_store, tmp_path / "one", options())
     other = train(several, task_store, tmp_path / "other", options())
-    assert one.updates == other.updates == 16
+    assert one.updates == other.updates == 8
     for ours, theirs in zip(rows(one.run), rows(other.run), strict=True):
         assert ours["calls"] == theirs["calls"] and ours["frames"] == theirs["frames"]
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
@@ -209,9 +209,10 @@ def test_a_small_model_learns_ten_calls_by_heart(tmp_path: Path) -> None:
     chosen = recipe(
         "full",
         model__sizes__dim=32,
+        model__sizes__layers=2,
         checks=None,
-        optimizer={"max_learning_rate": 1e-2, "weight_decay": 0.0},
-        data={"passes": 30, "calls_per_update": 5, "forward_frames": 200},
+        optimizer={"max_learning_rate": 4e-2, "weight_decay": 0.0},
+        data={"passes": 20, "calls_per_update": 5, "forward_frames": 200},
         checkpoints={"every_updates": 1_000},
     )
     found = rows(train(chosen, store, tmp_path / "run", options()).run)

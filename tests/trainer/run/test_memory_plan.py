@@ -85,7 +85,8 @@ def test_plans_of_the_package_s_recipes() -> None:
     lora = planned("finetune_lora")
     assert lora.fixed["frozen weights"] == 2 * 7_687_729_152
     assert lora.fixed["optimiser"] == 2 * lora.fixed["gradients"] == 8 * lora.trained
-    assert lora.window_frames == 1250 and lora.largest_frames > 1250 and "this fits" in lora.text()
+    assert lora.forward_frames == 1250 and lora.largest_frames > 1250 and "this fits" in lora.text()
+    assert "3,000 frames (240 s), prefix included, all that the model attends to" in lora.text()
     full = planned("finetune_full")
     assert full.trained == full.total == 7_687_729_152 and full.fixed["frozen weights"] == 0
     assert full.largest_frames == 0 and "does not fit, however short" in full.text()
