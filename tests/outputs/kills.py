@@ -59,7 +59,7 @@ def finished(arguments: Sequence[object], below: Path) -> tuple[subprocess.Compl
 
 def killed(
     arguments: Sequence[object], below: Path, *, count: int = -1, after_s: float | None = None
-) -> bool:
+) -> None:
     """Run the command, kill it, and wait. Raises AssertionError where a process of it still lives two seconds later."""
     line, environment = command(count, arguments, below)
     process = subprocess.Popen(
