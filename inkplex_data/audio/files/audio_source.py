@@ -168,8 +168,8 @@ def _mpeg_source(path: Path) -> AudioSource | None:
         found = probe_av(path)
         if isinstance(found, str):
             return None
-        probe = replace(found, declared_samples=scan.stated_samples)
-        return replace(_source(path, probe, "pyav"), lost_packet_bytes=scan.lost_packet_bytes, cut=scan.cut)
+        stated = replace(found, declared_samples=scan.stated_samples)
+        return replace(_source(path, stated, "pyav"), lost_packet_bytes=scan.lost_packet_bytes, cut=scan.cut)
     probe = probe_soundfile(path)
     if probe is None or not probe.container.startswith("MP3/"):
         return None

@@ -7,10 +7,12 @@ delivered everything before the fault.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import numpy.typing as npt
 
 from inkplex_data.audio.files.av_file import open_av, packets_of
 from inkplex_data.audio.files.flac_frames import numbered_frames
+from inkplex_data.audio.files.mpeg_frames import looks_like_mpeg
 from inkplex_data.audio.files.packet_scan import GarbageMeter
 from inkplex_data.audio.files.time_stamps import Timeline
 
@@ -32,6 +35,7 @@ _ESTIMATED = frozenset({"aac", "ac3", "amr", "mp3", "mpeg", "mpegts"})
 # What may be missing inside a file, all holes together. A stamp can claim any time.
 MAX_FILLED_S = 3_600
 
+_STDERR = Lock()
 _INTEGER_SCALES = {"u8": 2.0**7, "s16": 2.0**15, "s32": 2.0**31, "s64": 2.0**63}
 
 
@@ -75,8 +79,30 @@ def _open_soundfile(path: Path) -> Iterator[Any]:
     import soundfile
 
     # By descriptor: libsndfile then cannot guess a headerless format from the name, and any name works.
-    with path.open("rb") as handle, soundfile.SoundFile(handle.fileno(), closefd=False) as file:
-        yield file
+    with path.open("rb") as handle:
+        with _unheard() if looks_like_mpeg(path) else nullcontext():
+            file = soundfile.SoundFile(handle.fileno(), closefd=False)
+        with file:
+            yield file
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Nothing reaches the terminal: libmpg123 writes there, past Python, without the name of the file."""
+    with _STDERR:
+        try:
+            saved = os.dup(2)
+        except OSError:  # the process has none
+            yield
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, 2)
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(nowhere)
+            os.close(saved)
 
 
 def probe_soundfile(path: Path) -> Probe | None:
@@ -104,7 +130,8 @@ def soundfile_pieces(path: Path) -> Iterator[Samples]:
             buffer[:, 0] = np.nan
             try:
                 # `out=` because read(n) stops at the length that the header declares.
-                piece = file.read(out=buffer)
+                with _unheard() if file.format == "MP3" else nullcontext():
+                    piece = file.read(out=buffer)
             except soundfile.LibsndfileError as error:
                 # What was decoded before the fault lies in the buffer, uncounted.
                 unwritten = np.isnan(buffer[:, 0])

@@ -104,9 +104,11 @@ def _mpeg(path: Path, found: PacketScan, meter: GarbageMeter, tag: LengthTag | N
     stream_bytes = tag.stream_bytes if tag is not None else None
     start = tag.start if tag is not None else 0
     held_bytes = path.stat().st_size - start
-    is_cut = bool(stream_bytes) and held_bytes < (1 - _XING_TOLERANCE) * stream_bytes
+    is_cut = stream_bytes is not None and held_bytes < (1 - _XING_TOLERANCE) * stream_bytes
     is_longer = (
-        bool(stream_bytes) and held_bytes > (1 + _XING_TOLERANCE) * stream_bytes and not _ends_in_tag(path)
+        stream_bytes is not None
+        and held_bytes > (1 + _XING_TOLERANCE) * stream_bytes
+        and not _ends_in_tag(path)
     )
     lost = frames - meter.frames if frames else 0
     # Frames that the file's end lacks are no frames of a hole, and only a file that was cut ends within one.

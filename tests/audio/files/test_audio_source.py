@@ -161,6 +161,7 @@ def test_decoders_write_nothing_to_the_terminal(tmp_path: Path, capfd: pytest.Ca
             raw[:middle] + bytes(9_000) + raw[middle + 9_000 :],
             bytes(3_000) + raw,
             raw * 2,
+            raw + bytes(9_000) + b"APETAGEX" + bytes(24),
         ):
             path.write_bytes(odd)
             try:
