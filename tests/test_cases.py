@@ -27,9 +27,7 @@ def case(check: Callable[[Path], None]) -> Callable[[Path], None]:
 
 
 def run(*arguments: object) -> Result:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit | Exception)
-    return result
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def said(result: Result) -> str:
@@ -122,13 +120,13 @@ def out_with_colon(folder: Path) -> None:
     out = Path("run-2024-05-01T10:30/store")
     assert build(folder / "corpus", out).exit_code == 0
     assert calls(out, "call_id") == [("a",)]
-    before = sorted(os.listdir())
+    before = sorted(path.name for path in Path().iterdir())
     refused = run(
         "build", folder / "corpus", "-o", "s3://bucket/store", "-p", "moshi_stereo", "--codec", "untrained:0"
     )
     assert refused.exit_code != 0
     assert "s3://bucket/store" in said(refused)
-    assert sorted(os.listdir()) == before
+    assert sorted(path.name for path in Path().iterdir()) == before
     spelled = f"file://{folder.parent / 'other'}"
     given = run(
         "build",
@@ -144,7 +142,7 @@ def out_with_colon(folder: Path) -> None:
     )
     assert given.exit_code == 0, said(given)
     assert calls(folder.parent / "other", "call_id") == [("a",)]
-    assert sorted(os.listdir()) == sorted([*before, "other"])
+    assert sorted(path.name for path in Path().iterdir()) == sorted([*before, "other"])
 
 
 @case
@@ -168,10 +166,7 @@ def repair_shard(folder: Path) -> None:
 
 @case
 def sibling_name(folder: Path) -> None:
-    for name in ("a", "b"):
-        link = folder / "corpus" / f"{name}.wav"
-        if not link.is_symlink():  # a copy of the case may hold the link's text instead
-            continue
+    # The case holds the text of the link, so that it can be copied anywhere.
     (folder / "corpus" / "a.wav").unlink()
     (folder / "corpus" / "a.wav").symlink_to("../corpus_2024/a.wav")
     told = said(build(folder / "corpus", folder.parent / "out"))
