@@ -47,7 +47,7 @@ class AudioScan:
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
     side's voice the other side's channel holds, None where nothing can be told from chance. `holes` are the spans of
     each side that its file lacks and that zeros fill; they are no silence. `fingerprint` is what the recording is
-    recognised by however it is coded (`fingerprint.ENTRY` records).
+    recognised by however it is coded (`fingerprint.Fingerprint`).
     """
 
     samples: int
