@@ -49,7 +49,7 @@ class AudioScan:
     side's voice the other side's channel holds, None where nothing can be told from chance. `levels_db` are dBFS of
     steps of 10 ms, float32 [steps], as `audio.activity.LevelMeter` measures them at the native rate. `holes` are the
     spans of each side that its file lacks and that zeros fill; they are no silence. `fingerprint` is what the recording
-    is recognised by however it is coded (`fingerprint.ENTRY` records).
+    is recognised by however it is coded (`fingerprint.Fingerprint`).
     Of a single stream the agent's are the samples with all voices, and none are the caller's; `correlation` and
     `bleed` are not measured.
     """

@@ -2,17 +2,20 @@
 
 Peaks of the spectrum survive all of these (A. Wang, "An industrial-strength audio search algorithm", 2003). Pairs of
 them are hashed together with the time at which they come, and of all hashes the smallest are kept: a fair sample of the
-whole call, in which two calls that share their hold music share only what lies in its time.
+whole call, in which two calls that share their hold music share only what lies in its time. Beside them stands the
+course of the level, which tells sounds of the same tones apart.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from inkplex_data.audio.files.decoders import Samples
+from inkplex_data.audio.levels import to_db
 
 LEAST_HZ: Final = 16_000
 WINDOW_S: Final = 0.064
@@ -24,6 +27,10 @@ TIME_S: Final = 2.0
 KEPT: Final = 256
 ENTRY: Final = np.dtype([("hash", "<u4"), ("time", "<u2")])
 """One hash, and its time in units of TIME_S."""
+LEVELS: Final = 32
+"""Parts of equal length whose levels a fingerprint begins with, one byte each: quarters of a decibel above WEAKEST_DB."""
+WEAKEST_DB: Final = -30.0
+"""Below the loudest part; what is weaker is noise, which codecs change."""
 _NEAR_BINS: Final = 7
 _NEAR_FRAMES: Final = 4
 """A peak is the loudest of so many bins, 16 Hz each, and frames on either side."""
@@ -33,13 +40,26 @@ _FLOOR: Final = 1e-3
 _PAIRS: Final = 3
 _LONGEST_PAIR_FRAMES: Final = 31
 _BATCH_FRAMES: Final = 512
-_TAIL_PEAKS: Final = _PAIRS
 
-Entries = npt.NDArray[np.void]
+Entries = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Fingerprint:
+    """`levels` uint8 [LEVELS], `hashes` ENTRY records in order; both empty where there was nothing to tell it by."""
+
+    levels: npt.NDArray[np.uint8]
+    hashes: Entries
+
+    @classmethod
+    def of(cls, data: bytes | None) -> Fingerprint:
+        """Read what `FingerprintMeter.fingerprint` gives; None is that of a store that keeps none."""
+        data = data or b""
+        return cls(np.frombuffer(data[:LEVELS], np.uint8), np.frombuffer(data[LEVELS:], ENTRY))
 
 
 class FingerprintMeter:
-    """Takes in both channels of a call at one rate, in blocks of any sizes, in flat memory."""
+    """Takes in both channels of a call at one rate, in blocks of any sizes. Keeps four bytes for each 32 ms."""
 
     def __init__(self, sample_rate_hz: int) -> None:
         self._thin = max(sample_rate_hz // LEAST_HZ, 1)
@@ -54,6 +74,7 @@ class FingerprintMeter:
         self._spectra = np.zeros((0, self._bins.stop - self._bins.start), np.float32)
         self._peaks = np.zeros((0, 2), np.int64)
         self._found = np.zeros(0, ENTRY)
+        self._powers = [np.zeros(0, np.float32)]
 
     def update(self, first: Samples, second: Samples) -> None:
         """Take in float32 [n] of both channels; what one lacks is silent. Their sum is the same when they are exchanged."""
@@ -70,11 +91,17 @@ class FingerprintMeter:
             self._take(_BATCH_FRAMES)
 
     def fingerprint(self) -> bytes:
-        """The hashes of what has passed, as ENTRY records in order; empty where there was nothing to tell it by."""
+        """What has passed: LEVELS bytes, then ENTRY records in order; empty where there was nothing to tell it by."""
         left = len(self._kept) - len(self._window)
         if left >= 0:
             self._take(int(left / self._hop_samples))
-        return self._found.tobytes()
+        powers = np.concatenate(self._powers)
+        if not len(self._found) or len(powers) < LEVELS:
+            return b""
+        starts = np.arange(LEVELS) * len(powers) // LEVELS
+        levels_db = to_db(np.add.reduceat(powers, starts) / np.diff(starts, append=len(powers)))
+        above = np.clip(levels_db - levels_db.max(), WEAKEST_DB, 0.0) - WEAKEST_DB
+        return np.round(4 * above).astype(np.uint8).tobytes() + self._found.tobytes()
 
     def _take(self, frames: int) -> None:
         """Spectra of the next frames, as many as there are samples for, and the peaks that they complete."""
@@ -82,6 +109,7 @@ class FingerprintMeter:
         windows = np.lib.stride_tricks.sliding_window_view(self._kept, len(self._window))
         cut = windows[starts - self._kept_from] * self._window
         spectra = np.abs(np.fft.rfft(cut, axis=1)[:, self._bins]).astype(np.float32)
+        self._powers.append(np.square(spectra).mean(axis=1))
         first = self._next_frame - len(self._spectra)
         self._next_frame += frames
         used = round(self._next_frame * self._hop_samples) - self._kept_from
@@ -95,7 +123,7 @@ class FingerprintMeter:
         """Pair each peak (frame, bin), in order, with the ones before it, and keep the smallest hashes."""
         peaks = np.concatenate([self._peaks, peaks])
         known = len(self._peaks)
-        self._peaks = peaks[-_TAIL_PEAKS:]
+        self._peaks = peaks[-_PAIRS:]
         hashes, times = [self._found["hash"]], [self._found["time"]]
         for back in range(1, _PAIRS + 1):
             later = np.arange(max(known, back), len(peaks))

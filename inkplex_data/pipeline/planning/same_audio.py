@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from inkplex_data.audio.fingerprint import ENTRY
+from inkplex_data.audio.fingerprint import Entries, Fingerprint
 
 INDEXED: Final = 64
 """Hashes of each call that are looked up, the smallest ones. A copy through Opus at 12 kbit/s has a quarter of them."""
@@ -25,7 +24,11 @@ SECTION_TIMES: Final = 2
 SHARE: Final = 0.06
 """What every section of two recordings must share. Copies come to 0.24 as a whole and more, other sound to 0.00."""
 
-Hashes = npt.NDArray[Any]
+LEVEL_DB: Final = 0.6
+PADDING_DB: Final = 3.0
+"""By how much levels may differ in the mean: codecs change them by up to 0.4 dB, and what an encoder puts before and
+behind the sound by more, the shorter the call is (PADDING_DB over its units of time). Other sounds of the same tones
+differ by 1.1 dB in 40 s and 3 dB in 10 s, other voices by 7."""
 
 
 def audio_in_two_families(
@@ -58,32 +61,39 @@ def recordings_in_two_families(
     known = list(published)
     first = len(known)
     known += calls
-    hashes = [np.frombuffer(fingerprint or b"", ENTRY) for _, fingerprint, _ in known]
+    prints = [Fingerprint.of(fingerprint) for _, fingerprint, _ in known]
     refused: dict[str, tuple[str, str, str]] = {}
-    for earlier, later in _candidates(hashes):
+    for earlier, later in _candidates([own.hashes for own in prints]):
         (owner_id, _, owner_family), (call_id, _, family) = known[earlier], known[later]
         is_settled = later < first or call_id in refused or owner_id in refused or owner_family == family
-        if not is_settled and is_same_recording(hashes[earlier], hashes[later]):
+        if not is_settled and is_same_recording(prints[earlier], prints[later]):
             refused[call_id] = (owner_id, owner_family, family)
     return refused
 
 
-def is_same_recording(one: Hashes, other: Hashes) -> bool:
-    """Whether two fingerprints, ENTRY records in order of their hashes, are of one recording.
+def is_same_recording(first: Fingerprint, second: Fingerprint) -> bool:
+    """Whether two fingerprints are of one recording.
 
     They have to agree all along, so that a shared announcement or shared music does not make two calls one.
     """
+    one, other = first.hashes, second.hashes
     if min(len(one), len(other)) < FEWEST_HASHES:
         return False
+    units = int(max(one["time"].max(), other["time"].max())) + 1
+    apart = first.levels.astype(np.int64) - second.levels
+    apart_db = float(np.abs(apart - np.median(apart)).mean()) / 4
+    return apart_db <= LEVEL_DB + PADDING_DB / units and _agree_all_along(one, other, units)
+
+
+def _agree_all_along(one: Entries, other: Entries, units: int) -> bool:
     # Below the smaller of both ends each has every hash of its call.
     end = min(one["hash"][-1], other["hash"][-1])
     one, other = one[one["hash"] <= end], other[other["hash"] <= end]
     if not (len(one) and len(other)):
         return False
     shared = np.intersect1d(one["hash"], other["hash"], return_indices=True)[1]
-    last = int(max(one["time"].max(), other["time"].max())) + 1
-    count = max(min(max(len(one), len(other)) // SECTION_HASHES, last // SECTION_TIMES), 1)
-    edges = np.linspace(0, last, count + 1)
+    count = max(min(max(len(one), len(other)) // SECTION_HASHES, units // SECTION_TIMES), 1)
+    edges = np.linspace(0, units, count + 1)
     held = np.maximum(*(np.histogram(side["time"], edges)[0] for side in (one, other)))
     common = np.histogram(one["time"][shared], edges)[0]
     # One hash in common is no chance, but of many a copy has more.
@@ -91,7 +101,7 @@ def is_same_recording(one: Hashes, other: Hashes) -> bool:
     return bool(told.any() and agree[told].all())
 
 
-def _candidates(hashes: list[Hashes]) -> Iterator[tuple[int, int]]:
+def _candidates(hashes: list[Entries]) -> Iterator[tuple[int, int]]:
     """Pairs (earlier, later) that share enough hashes to be compared, the later ones in order."""
     values = np.concatenate([np.zeros(0, np.uint32), *(own["hash"][:INDEXED] for own in hashes)])
     owners = np.repeat(np.arange(len(hashes)), [min(len(own), INDEXED) for own in hashes])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inkplex_data.audio.fingerprint import ENTRY, KEPT
+from inkplex_data.audio.fingerprint import ENTRY, KEPT, LEVELS, Fingerprint
 from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
 
 
@@ -23,10 +23,10 @@ def heard(seed: int, *, like: bytes | None = None, share: float = 0.0, until: in
     entries["hash"] = random.choice(2**32, KEPT, replace=False)
     entries["time"] = random.integers(0, 150, KEPT)
     if like is not None:
-        other = np.frombuffer(like, ENTRY)
+        other = Fingerprint.of(like).hashes
         taken = (random.random(KEPT) < share) & (other["time"] < until)
         entries = np.concatenate([entries[~taken], other[taken]])
-    return np.sort(entries, order="hash").tobytes()
+    return bytes(LEVELS) + np.sort(entries, order="hash").tobytes()
 
 
 def test_a_recording_that_was_coded_otherwise_is_in_one_family() -> None:
