@@ -185,7 +185,11 @@ def _run_folder(out: Path) -> Any:
                 {key: row[key] for key in row if key not in ("seconds", "wait_fraction", "bytes_per_s")}
             )
     tensors = {
-        path.name: {name: value.tolist() for name, value in load_checkpoint(path).tensors.items()}
+        path.name: {
+            name: value.tolist()
+            for name, value in load_checkpoint(path).tensors.items()
+            if not name.startswith("random.")  # the generator's state, from which training draws nothing
+        }
         for path in checkpoints
     }
     return files, rows, tensors, (out / "selected.json").read_bytes(), (out / "panel.json").read_bytes()
