@@ -108,8 +108,10 @@ def check_text(row: Mapping[str, Any]) -> str:
     """The line of one check."""
     losses = row["losses"]["first piece"]
     memories = [memory for memory in ("own", "wrong", "none") if losses.get(memory) is not None]
-    if row.get("loss") is not None and memories == ["none"]:
-        return f"check at update {row['update']}: loss {row['loss']:.4f}, first piece {losses['none']:.4f}"
-    shown = ", ".join(f"{memory} {losses[memory]:.4f}" for memory in memories)
+    said = [] if row.get("loss") is None else [f"loss {row['loss']:.4f}"]
+    if memories == ["none"]:
+        said.append(f"first piece {losses['none']:.4f}")
+    elif memories:
+        said.append("first piece with memory " + ", ".join(f"{name} {losses[name]:.4f}" for name in memories))
     kept = "" if row.get("voice_kept") is None else f"; voice {'kept' if row['voice_kept'] else 'not kept'}"
-    return f"check at update {row['update']}: first piece with memory {shown}{kept}"
+    return f"check at update {row['update']}: {', '.join(said) or 'no first piece'}{kept}"

@@ -37,3 +37,10 @@ def test_the_progress_line() -> None:
         check_text(check)
         == "check at update 4: first piece with memory own 1.0000, none 2.0000; voice not kept"
     )
+
+
+def test_lines_of_a_model_without_memory() -> None:
+    row = {"update": 5, "loss": 2.5, "losses": {"first piece": {"none": 3.25}}}
+    assert check_text(row) == "check at update 5: loss 2.5000, first piece 3.2500"
+    silent = {"update": 5, "loss": 2.5, "losses": {"first piece": {"none": None}}}
+    assert check_text(silent) == "check at update 5: loss 2.5000"
