@@ -17,6 +17,7 @@ import torch
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import make_loader
 from inkplex_data.store.publish_snapshot import publish_snapshot
+from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import make_readers, open_speech_model, store_identity
@@ -192,6 +193,9 @@ def test_a_checkpoint_fits_its_model_codec_and_tokenizer_only(
     description["codec"]["sha256"] = "other"
     description["tokenizer"]["sha256"] = "another"
     (other / "store.json").write_text(json.dumps(description))
+    shutil.rmtree(other / "snapshots")
+    (other / "newest.json").unlink()
+    publish_snapshot(other)
     with pytest.raises(CheckpointError) as caught:
         train(small_recipe(checks=CHECKS, model__weights="seeded:9"), other, whole.run, options(resume=True))
     assert all(name in str(caught.value) for name in ("codec", "tokenizer_sha256", "model"))
