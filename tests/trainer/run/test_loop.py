@@ -17,7 +17,6 @@ import torch
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import make_loader
 from inkplex_data.store.publish_snapshot import publish_snapshot
-from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import make_readers, open_speech_model, store_identity
