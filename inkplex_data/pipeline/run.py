@@ -37,6 +37,7 @@ from inkplex_data.pipeline.stage import Build, J, Stage, Unit, run_stage
 from inkplex_data.pipeline.target import Target, open_target, refuse_foreign
 from inkplex_data.problems import Problem
 from inkplex_data.store.publish_snapshot import publish_snapshot
+from inkplex_data.store.snapshot import NEWEST_KEY
 
 
 def build_store(
@@ -269,6 +270,7 @@ def _closing(executor: Executor) -> Iterator[Executor]:
 
 def _empty(store: Path) -> None:
     """Remove what a build makes, and nothing else that may lie in the folder."""
+    (store / NEWEST_KEY).unlink(missing_ok=True)  # first: it names what goes next
     for name in ("calls", "recordings", "prefixes", "snapshots"):
         shutil.rmtree(store / name, ignore_errors=True)
     for path in [*store.glob("*.parquet"), store / "store.json"]:
