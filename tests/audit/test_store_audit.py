@@ -22,6 +22,7 @@ from inkplex_data.memory.words import assemble_words
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from tests.pipeline.memory_made import WINDOW, make_memory_corpus, make_trace_corpus
+from tests.store.made import publish_again
 
 CALLS = 3 + 2 + 2 + 1
 
@@ -51,13 +52,14 @@ def tampered(with_memory: Path, tmp_path: Path) -> Path:
 
 
 def rewrite(store: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-    """Change a table of every published shard that has it, without telling `shard.json`."""
+    """Change a table of every shard that has it, as a builder would that publishes what is wrong."""
     for path in store.glob(f"*/*/{table}.parquet"):
         old = pl.read_parquet(path)
         new = change(old)
         if not new.equals(old):
             schema = pq.read_schema(path)
             pq.write_table(new.to_arrow().cast(schema), path, row_group_size=max(len(new), 1))
+            publish_again(str(store), path.parent.relative_to(store).as_posix(), path.name)
 
 
 def where(condition: pl.Expr, **columns: pl.Expr) -> Callable[[pl.DataFrame], pl.DataFrame]:
@@ -367,8 +369,8 @@ def test_a_twin_with_the_tokens_of_the_other_branch_fails(tampered: Path) -> Non
 
 def test_a_lost_recording_is_named(tampered: Path) -> None:
     shutil.rmtree(tampered / "recordings")
-    for path in (tampered / "snapshots").iterdir():
-        path.unlink()
+    shutil.rmtree(tampered / "snapshots")
+    (tampered / "newest.json").unlink()
     publish_snapshot(tampered)
     found = {violation.where: violation.rule for violation in audit(tampered).violations}
     assert found["call-0"] == "its recording 'dialogues-101' is not in the store"

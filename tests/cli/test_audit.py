@@ -19,7 +19,7 @@ from inkplex_data.speech.prefix import build_prefix
 from inkplex_data.store.describe import write_description
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import PrefixShardWriter, RecordingShardWriter
-from tests.store.made import Made, add_calls, call_part
+from tests.store.made import Made, add_calls, call_part, publish_again
 
 FRAMES = 30
 CLOCK = SessionClock(1_000_000, 0, FRAMES)
@@ -100,6 +100,7 @@ def test_a_violation_is_named_and_gives_exit_code_1(store: Path) -> None:
     path = store / "calls" / "000000" / "versions.parquet"
     table = pl.read_parquet(path).with_columns(pl.col("age") + 1)
     pq.write_table(table.to_arrow().cast(pq.read_schema(path)), path)
+    publish_again(str(store), "calls/000000", "versions.parquet")
     result = run("audit", store)
     assert result.exit_code == 1
     assert result.output.startswith(

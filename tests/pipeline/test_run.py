@@ -24,8 +24,10 @@ from inkplex_data.grid import MASK_ALL, MASK_CALLER
 from inkplex_data.pipeline.calls import build_call as build_call_module
 from inkplex_data.pipeline.progress import SilentReporter
 from inkplex_data.pipeline.run import build_store
+from inkplex_data.pipeline.target import empty_store
 from inkplex_data.store.verify import verify_store
 from tests.pipeline.conftest import RATE_HZ, plain_loop, tree, voice, write_call, write_manifest
+from tests.store.made import make_store
 
 
 def test_codes_are_those_of_a_plain_loop_over_the_model(built: Path, corpus: Path) -> None:
@@ -363,3 +365,10 @@ def test_dask_workers_give_the_same_bytes(built: Path, corpus: Path, recipe: Rec
             # A worker's nanny has a child of its own, and neither has anything to save.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def test_a_restart_removes_all_that_a_build_makes(tmp_path: Path) -> None:
+    make_store(tmp_path / "store")
+    (tmp_path / "store/notes.txt").write_text("of somebody")
+    empty_store(tmp_path / "store")
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["notes.txt"]

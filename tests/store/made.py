@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from inkplex_data.grid import EPAD, PAD
 from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.problems import Problem
 from inkplex_data.store.describe import write_description, write_pieces
+from inkplex_data.store.digests import digest_file
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
@@ -177,3 +181,14 @@ def make_store(root: object, *, finished: bool = True) -> Made:
     if finished:
         publish_snapshot(made.root, refused=[problem("lost", "unexpected", "it was refused")])
     return made
+
+
+def publish_again(root: str, shard: str, name: str) -> None:
+    """Make a file that was changed the published one: whoever writes a shard writes its digests too."""
+    path = Path(root, shard, "shard.json")
+    document = json.loads(path.read_text())
+    document["files"][name] = vars(digest_file(Path(root, shard, name)))
+    path.write_text(json.dumps(document))
+    shutil.rmtree(Path(root, "snapshots"))
+    Path(root, "newest.json").unlink()
+    publish_snapshot(root)

@@ -12,12 +12,19 @@ import pytest
 
 from inkplex_data.errors import StoreError
 from inkplex_data.faults import Fault
-from inkplex_data.store.digests import digest_file
 from inkplex_data.store.files import open_files
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import RecordingShardWriter
 from inkplex_data.store.verify import verify_store
-from tests.store.made import Made, add_calls, add_recordings, call_part, make_store, token_table
+from tests.store.made import (
+    Made,
+    add_calls,
+    add_recordings,
+    call_part,
+    make_store,
+    publish_again,
+    token_table,
+)
 
 
 def test_a_sound_store_has_no_faults(root: str) -> None:
@@ -175,17 +182,6 @@ def test_versions_outside_their_call(tmp_path: Path) -> None:
     publish_snapshot(tmp_path)
     fault = only(verify_store(tmp_path), "wrong-versions")
     assert "5 versions are outside their call's frames" in fault.rule and "'late'" in fault.rule
-
-
-def publish_again(root: str, shard: str, name: str) -> None:
-    """Make a file that was changed the published one: whoever writes a shard writes its digests too."""
-    path = Path(root, shard, "shard.json")
-    document = json.loads(path.read_text())
-    document["files"][name] = vars(digest_file(Path(root, shard, name)))
-    path.write_text(json.dumps(document))
-    shutil.rmtree(Path(root, "snapshots"))
-    Path(root, "newest.json").unlink()
-    publish_snapshot(root)
 
 
 def test_a_table_of_other_columns(made: Made) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,8 +57,8 @@ def test_a_store_says_what_a_run_depends_on(task_store: Path) -> None:
 
 def test_an_unfinished_build_is_refused(task_store: Path, tmp_path: Path) -> None:
     make_task_store(tmp_path / "store", train=1, validation=1)
-    for path in (tmp_path / "store" / "snapshots").iterdir():
-        path.unlink()
+    shutil.rmtree(tmp_path / "store" / "snapshots")
+    (tmp_path / "store" / "newest.json").unlink()
     with open_store(tmp_path / "store") as store, pytest.raises(UsageError, match="has not finished"):
         store_identity(store, split="train", allow_untrained_codec=True)
 
