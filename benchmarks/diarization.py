@@ -25,7 +25,6 @@ from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.audio.turns import units
 from inkplex_data.corpus.transcripts.rttm import turns as rttm_turns
 from inkplex_data.corpus.transcripts.transcript import Content
-from inkplex_data.speech.align.align_corpus import channel_samples
 from inkplex_data.speech.align.vad import speech_intervals
 from inkplex_data.speech.diarize.diarizer import RATE_HZ, STEP_US, TURN_PAUSE_STEPS, load_diarizer
 from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn
@@ -79,7 +78,7 @@ def error(
 def mixed_call(folder: Path) -> tuple[np.ndarray, list[SpeakerTurn]]:
     """A telephone call's two files as one channel, float32 [n] at 16 kHz, and the turns on each side."""
     sides = {
-        name: channel_samples(open_channel(folder / "calls" / f"{MIXED}_{name}.wav"))
+        name: open_channel(folder / "calls" / f"{MIXED}_{name}.wav").samples(RATE_HZ)
         for name in ("agent", "caller")
     }
     turns = [

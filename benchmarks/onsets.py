@@ -18,8 +18,8 @@ import torch
 from inkplex_data.audio.call_audio import open_channel
 from inkplex_data.corpus.transcripts import read_transcript
 from inkplex_data.corpus.word_repair import RawWord, TimedWord
-from inkplex_data.speech.align.align_corpus import channel_samples
 from inkplex_data.speech.align.anchored import time_whole_text
+from inkplex_data.speech.align.packing import RATE_HZ
 from inkplex_data.speech.align.transcribe import NO_RETIMING, SpeechAligner
 from inkplex_data.speech.align.whisper_weights import PACKAGED
 
@@ -39,7 +39,7 @@ def onset_errors_s(truth: Sequence[RawWord], found: Sequence[TimedWord]) -> np.n
 def measured(audio: Path, truth_path: Path, *, model: str, aligner: str) -> dict[str, float | str | int]:
     """Median, 90th percentile and number of the onset errors: Whisper's, re-timed, and of the text when it is known."""
     truth = read_transcript(truth_path).words
-    samples = channel_samples(open_channel(audio))
+    samples = open_channel(audio).samples(RATE_HZ)
     retimed = SpeechAligner(model, retime=aligner)
     text = [word.text for word in truth]
     found = {

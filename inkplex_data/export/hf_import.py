@@ -164,8 +164,13 @@ def _row(
         )
     texts = {key: row[key] for key in ("family", "role", "voice") if isinstance(row.get(key), str)}
     texts = {key: text for key, text in texts.items() if text or key == "role"}
-    conditions = _conditions(row.get("text_conditions"))
+    conditions, unreadable = None, []
+    try:
+        conditions = _conditions(row.get("text_conditions"))
+    except FaultError as error:
+        unreadable = [f"text_conditions {error}"]
     faults = [f"{key} {rule}" for key in texts if key != "role" and (rule := name_fault(texts[key]))]
+    faults += unreadable
     if not is_unicode(json.dumps(conditions, ensure_ascii=False)):
         faults.append("text_conditions holds half a surrogate pair")
     if faults:
@@ -195,11 +200,16 @@ def _row(
 
 
 def _conditions(value: Any) -> dict[str, Any] | None:
-    """An object, as a column of structs or of JSON text has it; anything else is somebody else's column."""
+    """An object, as a column of structs or of JSON text has it; anything else is somebody else's column.
+
+    Raises FaultError for an object that is no JSON, or that a manifest could not hold.
+    """
     if isinstance(value, str):
         try:
             value = parse_json(value)
         except FaultError:
+            if value.lstrip().startswith("{"):
+                raise
             return None
     return value if isinstance(value, dict) else None
 
