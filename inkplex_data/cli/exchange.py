@@ -86,7 +86,9 @@ RUN = typer.Argument(..., metavar="RUN", help="Folder of a training run, or one 
 @export_app.command("adapter")
 def adapter(
     run: Path = RUN,
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder to write into; empty or new."
+    ),
 ) -> None:
     """Write a run's LoRA adapter as the public moshi package loads it beside the base model.
 
@@ -101,7 +103,9 @@ def adapter(
 @export_app.command("model")
 def model(
     run: Path = RUN,
-    out: Path = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write into; empty or new."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="DIR", help="Folder to write into; empty or new."
+    ),
     weights: str | None = typer.Option(
         None,
         "--model",

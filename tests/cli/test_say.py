@@ -51,6 +51,8 @@ VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("schema", "show"): [[BAD]],
     ("export", "moshi-finetune"): [["corpus", "-o", "e1"], ["store", "-o", "e2"], ["none", "-o", "e3"]],
     ("export", "hf"): [["none", "-o", "e4"]],
+    ("export", "adapter"): [["none", "-o", "e5"], ["store", "-o", "e6"]],
+    ("export", "model"): [["none", "-o", "e7"]],
     ("import", "hf"): [["none", "-o", "i1"]],
     ("import", "words"): [["corpus/words.srt", "corpus/ok.json", "-o", "i2"], ["none", "-o", "i3"]],
     ("import", "trace"): [["corpus/trace.json", "-o", "i4"], ["none", "-o", "i5"]],

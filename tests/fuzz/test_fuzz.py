@@ -48,13 +48,13 @@ def test_what_goes_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (script / path.name).write_bytes(path.read_bytes())
     (script / "targets.py").write_text(BAD)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run, "SECONDS", 0.3)
+    monkeypatch.setattr(run, "SECONDS", 1.5)
     (script / "run.py").write_text(
-        (script / "run.py").read_text().replace("SECONDS: Final = 5.0", "SECONDS: Final = 0.3")
+        (script / "run.py").read_text().replace("SECONDS: Final = 5.0", "SECONDS: Final = 1.5")
     )
     found = {finding.file: finding.what for finding in fuzz(1, range(24))}
     assert found["raises"] == "ValueError: not of the family"
-    assert found["sleeps"] == "took more than 0.3 s"
+    assert found["sleeps"] == "took more than 1.5 s"
     assert found["takes"].startswith("took ")
     assert found["?"] == "the process ended (7)"
     assert not found.keys() & {"refuses", "reads"}
@@ -85,7 +85,7 @@ class Target:
                 raise ValueError("not of the family")
             case "sleeps":
                 try:
-                    time.sleep(2)
+                    time.sleep(4)
                 except Exception:
                     pass
             case "takes":
