@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -200,7 +201,7 @@ def stale_rebuild(folder: Path) -> None:
     shutil.copytree(folder / "after", corpus)
     for more in ((), ("--add",)):
         refused = run("build", corpus, "-o", out, *more)
-        assert refused.exit_code == 2
+        assert refused.exit_code != 0
         for part in ("c0 (words)", "c1 (audio)", "--update"):
             assert part in said(refused)
     assert dict(calls(out, "call_id", "audio_sha256")) == old
@@ -259,4 +260,4 @@ def words_dropped_zero(folder: Path) -> None:
     out = folder.parent / "out"
     assert build(folder, out).exit_code == 0
     assert calls(out, "words_dropped") == [(4,)]
-    assert "dropped 4 words" in said(run("inspect", out))
+    assert re.search(r"dropped +4 words", said(run("inspect", out)))

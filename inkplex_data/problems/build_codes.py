@@ -18,7 +18,7 @@ STORE = table(
     "store",
     {
         "audio-in-two-families": error(
-            "The same audio appears in two families, as it is or coded otherwise, so it could land in two splits.",
+            "The same audio appears in two families, as it is, or coded otherwise and with different splits.",
             "Give both calls the same `family`, or remove one.",
         ),
     },
@@ -36,6 +36,11 @@ BUILD = table(
         "augment-noise-unusable": error(
             "The noise file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
             "Remove the file from the folder and build again; finished calls are kept.",
+        ),
+        "family-joined": info(
+            "A recording of the family is also in another one, coded otherwise, resampled or levelled: both are one "
+            "family, in one split.",
+            "Nothing to do; to say so yourself, give both calls the same `family`.",
         ),
         "family-frozen": info(
             "The corpus puts the family in a different split from the store's; it stays where the store has it.",

@@ -216,7 +216,7 @@ def loss_mask(
             mask[samples // FRAME_SAMPLES :] &= np.uint8(MASK_ALL ^ bit)
     # Text says what is heard: it ends with the agent's own audio, and what is lost inside that is not heard either.
     ahead_us = seconds_to_us(recipe.text.delay_s) + delay_us
-    if scan.agent_samples < scan.samples:
+    if scan.agent_samples < scan.samples and not is_mixed:  # of a mixture, the other voices are heard on
         last_us = max(samples_to_us(scan.agent_samples) - max(ahead_us, 0), 0)
         mask[last_us // FRAME_US :] &= np.uint8(MASK_ALL ^ MASK_TEXT)
     for hole in scan.agent_holes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -25,7 +25,11 @@ from inkplex_data.pipeline.planning.prefix_voices import (
     prefix_id,
     voice_samples,
 )
-from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
+from inkplex_data.pipeline.planning.same_audio import (
+    audio_in_two_families,
+    join_families,
+    recordings_in_two_families,
+)
 from inkplex_data.pipeline.planning.sharding import Sized, call_bytes
 from inkplex_data.pipeline.prefixes import PrefixJob
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
@@ -34,7 +38,7 @@ from inkplex_data.pipeline.stamp import file_sha256
 from inkplex_data.pipeline.target import Target
 from inkplex_data.problems import Problem, ProblemLog
 
-PLAN_NOTES: Final = ("family-frozen", "prefix-no-voice")
+PLAN_NOTES: Final = ("family-frozen", "family-joined", "prefix-no-voice")
 """Codes of what the plan has to say of a call (`notes`)."""
 
 
@@ -84,15 +88,17 @@ class Planner:
         able = [
             entry for entry in entries if entry.call_id in self.scans and entry.call_id not in self.refusals
         ]
-        able = self._with_one_recording_per_id(self._without_shared_audio(able))
+        scanned = {entry.call_id: entry for entry in able}
+        able = self._with_one_recording_per_id(self._in_joined_families(self._without_shared_audio(able)))
         splits = self._splits(able)
         by_id = {**(listed or {}), **{entry.call_id: entry for entry in able}}
         prefixes, prefix_of, chosen = self._prefixes(able, splits, by_id)
+        stored_family = dict(self.target.calls.select("call_id", "family").iter_rows())
         new_ix = count(self.target.next_ix["calls"])
         jobs = [
             CallJob(
                 build=self.build,
-                scanned=ScanJob(build=self.build, given=CallInput.of(entry)),
+                scanned=ScanJob(build=self.build, given=CallInput.of(scanned[entry.call_id])),
                 scan=self.scans[entry.call_id],
                 call_ix=self.call_ix[entry.call_id] if entry.call_id in self.call_ix else next(new_ix),
                 family=entry.family,
@@ -101,7 +107,13 @@ class Planner:
                 memory=memory_of(self.build, self._recording(entry)),
                 notes=(
                     *self.refusals.notes(entry.call_id),
-                    *notes(self.build, entry, splits[entry.family], has_voice=entry.call_id in chosen),
+                    *notes(
+                        self.build,
+                        scanned[entry.call_id],
+                        splits[entry.family],
+                        family=entry.family,
+                        has_voice=entry.call_id in chosen,
+                    ),
                 ),
             )
             for entry in able
@@ -123,10 +135,12 @@ class Planner:
                 entry.call_id: notes(
                     self.build,
                     entry,
-                    self.target.frozen_splits[entry.family],
+                    self.target.frozen_splits[family],
+                    family=family,
                     has_voice=entry.call_id in chosen,
                 )
                 for entry in self.revoiced
+                for family in [stored_family[entry.call_id]]
             },
         )
 
@@ -147,8 +161,17 @@ class Planner:
         stored = self.target.calls
         published = stored.select("call_id", "audio_sha256", "family").iter_rows()
         calls = [(entry.call_id, self.scans[entry.call_id].audio_sha256, entry.family) for entry in entries]
-        self._refuse_shared("audio", audio_in_two_families(calls, published))
-        entries = [entry for entry in entries if entry.call_id not in self.refusals]
+        for call_id, (owner, owner_family, family) in audio_in_two_families(calls, published).items():
+            what = f"has the same audio as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
+            self.refusals.add(call_id, "audio-in-two-families", what)
+        return [entry for entry in entries if entry.call_id not in self.refusals]
+
+    def _in_joined_families(self, entries: list[CallEntry]) -> list[CallEntry]:
+        """Families that share a recording, coded otherwise, become one, so that no split has what another has.
+
+        Refused is a call where the corpus or the store puts the two families in different splits.
+        """
+        stored = self.target.calls
         recorded: Iterable[tuple[str, bytes | None, str]] = ()
         # Stores that were begun before calls had fingerprints go by the digest alone.
         if "audio_fingerprint" in stored.columns:
@@ -157,13 +180,18 @@ class Planner:
             (entry.call_id, base64.b64decode(self.scans[entry.call_id].audio_fingerprint), entry.family)
             for entry in entries
         ]
-        self._refuse_shared("recording, coded otherwise,", recordings_in_two_families(heard, recorded))
-        return [entry for entry in entries if entry.call_id not in self.refusals]
-
-    def _refuse_shared(self, what: str, found: Mapping[str, tuple[str, str, str]]) -> None:
-        for call_id, (owner, owner_family, family) in found.items():
-            told = f"has the same {what} as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
-            self.refusals.add(call_id, "audio-in-two-families", told)
+        joined, refused = join_families(
+            recordings_in_two_families(heard, recorded),
+            frozen=self.target.frozen_splits,
+            given={**given_splits(entries), **self.target.frozen_splits},
+        )
+        for call_id, what in refused.items():
+            self.refusals.add(call_id, "audio-in-two-families", what)
+        return [
+            replace(entry, family=joined.get(entry.family, entry.family))
+            for entry in entries
+            if entry.call_id not in self.refusals
+        ]
 
     def _with_one_recording_per_id(self, entries: list[CallEntry]) -> list[CallEntry]:
         """Refuse calls whose recording has the id of another file's; equal bytes under one id are one recording."""
@@ -274,11 +302,14 @@ def memory_of(build: Build, recording: FoundRecording | None) -> MemoryRef | Non
     return MemoryRef(recording.recording_id, folder, recording.sha256)
 
 
-def notes(build: Build, entry: CallEntry, split: str, *, has_voice: bool) -> tuple[Problem, ...]:
-    """What the plan decided otherwise than the corpus may expect."""
+def notes(build: Build, entry: CallEntry, split: str, *, family: str, has_voice: bool) -> tuple[Problem, ...]:
+    """What the plan decided otherwise than the corpus may expect. `family`: the one that the call is stored in."""
     log = ProblemLog(entry.call_id)
+    if family != entry.family:
+        what = f"its family {entry.family!r} shares a recording with family {family!r}, and is part of that"
+        log.add("family-joined", what)
     if entry.split not in (None, split):
-        what = f"family {entry.family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
+        what = f"family {family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
         log.add("family-frozen", what)
     prefix = build.recipe.prefix
     if prefix is not None and prefix.voice == "auto" and entry.voice is not None and not has_voice:

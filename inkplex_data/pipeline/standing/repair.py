@@ -69,7 +69,9 @@ def repair(run: StageRun, listed: Mapping[str, CallEntry]) -> None:
             memory=memory_of(run.build, found.get(entry.recording) if entry.recording else None),
             notes=(
                 *run.refusals.notes(entry.call_id),
-                *notes(run.build, entry, row["split"], has_voice=row["prefix_id"] in voiced),
+                *notes(
+                    run.build, entry, row["split"], family=row["family"], has_voice=row["prefix_id"] in voiced
+                ),
             ),
         )
         for row, entry in zip(calls.iter_rows(named=True), entries, strict=True)

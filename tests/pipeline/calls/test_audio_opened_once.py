@@ -21,7 +21,7 @@ from tests.pipeline.conftest import RATE_HZ, plain_loop, voice, write_manifest
 WATCHED = {
     "probe_soundfile": "open",
     "probe_av": "open",
-    "packets_exceed": "walk",
+    "scan_packets": "walk",
     "soundfile_pieces": "decode",
     "av_pieces": "decode",
 }
@@ -63,6 +63,8 @@ def test_one_file(tmp_path: Path, sides: np.ndarray, monkeypatch: pytest.MonkeyP
     name = f"call{suffix}"
     soundfile.write(tmp_path / name, sides, RATE_HZ)
     once = [f"open {name}", *([] if suffix == ".wav" else [f"walk {name}"]), f"decode {name}"]
+    if suffix == ".mp3":  # a damaged one is not shown to the library that would open it
+        once[:2] = once[1::-1]
     assert opened(tmp_path, name, monkeypatch) == 2 * once
 
 

@@ -130,12 +130,16 @@ def test_a_constructed_barge_in(tmp_path: Path) -> None:
 
 
 def test_turned_off_the_bytes_are_the_original_ones(built: Path, corpus: Path, tmp_path: Path) -> None:
-    """Nothing of probability above zero: the store differs from the plain one by its recipe alone."""
+    """Nothing of probability above zero: the store differs from the plain one by its recipe alone, and what names that."""
     off = dict.fromkeys(("gain", "noise", "room", "silence"))
     recipe = load_recipe(None, {"codec.id": "untrained:0", "store.shard_bytes": 4_000, "augment": off})
     build_store(corpus, tmp_path / "store", recipe=recipe, workers=1)
     ours, plain = tree(tmp_path / "store"), tree(built)
-    assert {name for name in plain if ours.get(name) != plain[name]} == {"store.json"}
+    assert {name for name in plain if ours.get(name) != plain[name]} == {
+        "store.json",
+        "newest.json",
+        "snapshots/000001.json",
+    }
 
 
 def test_swap_roles(built: Path, corpus: Path, tmp_path: Path, recipe: Recipe) -> None:

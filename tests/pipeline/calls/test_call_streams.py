@@ -55,6 +55,7 @@ def streams(tmp_path: Path) -> CallStreams:
         found.samples,
         "",
         "",
+        "",
         0,
         0,
         0,

@@ -47,9 +47,8 @@ def test_what_is_missing_carries_no_loss_in_two_channels_and_in_one(tmp_path: Pa
             assert set(frames.to_list()) == {26}
 
 
-def test_a_recording_in_another_coding_is_refused_beside_it_and_beside_a_published_one(
-    real_data: Path, tmp_path: Path
-) -> None:
+def test_a_recording_in_another_coding_joins_its_families(real_data: Path, tmp_path: Path) -> None:
+    """Beside it and beside a published one; where that would put one recording into two splits it is refused."""
     source = open_audio(real_data / "calls" / "stereo_diarization.wav")
     sides = np.concatenate(list(source.blocks()), axis=1)
     corpus = tmp_path / "corpus"
@@ -58,20 +57,28 @@ def test_a_recording_in_another_coding_is_refused_beside_it_and_beside_a_publish
     save_lossy(corpus / "two.mp3", sides[::-1] * np.float32(0.5), "libmp3lame", rate=16_000)
     recipe = load_recipe("moshi_stereo", {"codec.id": "untrained:0", "words.source": "none"})
     lines: list[dict[str, object]] = [
-        {"id": "one", "path": "one.flac", "family": "f1"},
+        {"id": "one", "path": "one.flac", "family": "f1", "split": "test"},
         {"id": "two", "path": "two.mp3", "family": "f2"},
     ]
 
-    def refused(*, add: bool = False) -> dict[str, str]:
-        manifest = write_manifest(corpus, lines)
-        build_store(manifest, tmp_path / "store", recipe=recipe, workers=1, add=add)
+    def built(*, add: bool = False) -> tuple[dict[str, tuple[str, str]], dict[str, set[str]]]:
+        build_store(write_manifest(corpus, lines), tmp_path / "store", recipe=recipe, workers=1, add=add)
         with ink.open_store(tmp_path / "store") as store:
-            assert store.calls().select("call_id").collect()["call_id"].to_list() == ["one"]
-            told = store.problems().filter(pl.col("code") == "audio-in-two-families").collect()
-            return dict(told.select("call_id", "message").iter_rows())
+            rows = store.calls().select("call_id", "family", "split").collect().rows()
+            told: dict[str, set[str]] = {}
+            for call_id, code in store.problems().select("call_id", "code").collect().iter_rows():
+                told.setdefault(call_id, set()).add(code)
+            return {call_id: (family, split) for call_id, family, split in rows}, told
 
-    assert list(refused()) == ["two"]
+    calls, told = built()
+    assert calls == {"one": ("f1", "test"), "two": ("f1", "test")}
+    assert "family-joined" in told["two"]
     save_lossy(corpus / "three.m4a", sides, "aac", rate=16_000)
-    lines.append({"id": "three", "path": "three.m4a", "family": "f3"})
-    again = refused(add=True)
-    assert "the same recording, coded otherwise, as call 'one' of family 'f1'" in again["three"]
+    save_lossy(corpus / "four.mp3", sides, "libmp3lame", rate=16_000)
+    lines += [
+        {"id": "three", "path": "three.m4a", "family": "f3"},
+        {"id": "four", "path": "four.mp3", "family": "f4", "split": "train"},
+    ]
+    calls, told = built(add=True)
+    assert calls == dict.fromkeys(("one", "two", "three"), ("f1", "test"))
+    assert "audio-in-two-families" in told["four"]

@@ -133,6 +133,8 @@ def test_the_text_is_delayed_and_hidden_as_stage_two_has_it(talk: Path, tmp_path
         shutil.copy(folder / "talk.json", folder / f"{name}.json")
         samples, rate_hz = soundfile.read(folder / "talk.wav", dtype="float32")
         soundfile.write(folder / f"{name}.wav", samples * gain, rate_hz, subtype="FLOAT")
+    lines = [{"id": name, "path": f"{name}.wav", "family": "one"} for name in ("again", "talk", "third")]
+    (folder / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     augment = {**given.model_dump(), "text_mask": 0.5}
     for store in ("one", "two"):
         build_store(folder, tmp_path / store, recipe=recipe(augment=augment), workers=1)
