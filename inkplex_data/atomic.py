@@ -104,11 +104,11 @@ def new_folder(out: Path) -> Iterator[Path]:
             with _naming([(making, out)]):
                 yield making
                 for path in making.rglob("*"):
-                    _sync(path)
+                    fsync(path)
             if target.exists():
                 making.chmod(target.stat().st_mode)
             making.replace(target)
-            _sync(target.parent)
+            fsync(target.parent)
         except BaseException:
             shutil.rmtree(making, ignore_errors=True)
             raise
@@ -271,7 +271,8 @@ def _sweep(folder: Path) -> None:
                 leftover.unlink()
 
 
-def _sync(path: Path) -> None:
+def fsync(path: Path) -> None:
+    """Make the bytes of a file, or the names in a folder, durable: a rename survives a power cut only after this."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

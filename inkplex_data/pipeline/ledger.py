@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
-from inkplex_data.atomic import write_json
+from inkplex_data.atomic import fsync, write_json
 from inkplex_data.errors import StoreError
 from inkplex_data.machine import naming
 from inkplex_data.pipeline.stamp import file_sha256, file_stamp
-from inkplex_data.store.files import LocalFiles, fsync
+from inkplex_data.store.files import LocalFiles
 
 LEDGER: Final = ".build"
 LOCK: Final = "lock"

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
+from inkplex_data.atomic import fsync
 from inkplex_data.errors import StoreCorruptError, StoreError
 from inkplex_data.machine import naming
 from inkplex_data.store.read_errors import NO_RANGES, local_access, missing_library, remote_access
@@ -95,15 +96,6 @@ def open_files(root: str | os.PathLike[str] | Files) -> Files:
     if "://" in text:
         return FsspecFiles(text)
     return LocalFiles(Path(text))
-
-
-def fsync(path: Path) -> None:
-    """Make the bytes of a file, or the names in a folder, durable: a rename survives a power cut only after this."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def open_regular(path: Path) -> io.FileIO:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from inkplex_data.atomic import fsync
 from inkplex_data.errors import StoreCorruptError, StoreError
 from inkplex_data.store.digests import FileDigest, digest_file, take_digests
 from inkplex_data.store.documents import dump_json, parse_json, read_document, take
-from inkplex_data.store.files import RESTORE, Files, LocalFiles, fsync, open_files
+from inkplex_data.store.files import RESTORE, Files, LocalFiles, open_files
 from inkplex_data.store.format import FORMAT, SHARD_KINDS, ShardKind
 
 _SHARD_NAME = re.compile(r"\d{6,}")
