@@ -88,7 +88,7 @@ class Inputs:
 def try_input(inputs: Inputs, seed: int, index: int) -> Finding | None:
     """Read one input in this process; None where it was read, or refused as it should be."""
     target, folder, file = inputs.make(seed, index)
-    before_bytes = _peak_bytes()
+    before_bytes = _begin_peak()
     what, trace = "", ""
     try:
         # The alarm of a long call into a library is heard when that ends, and so perhaps behind the reader.
@@ -193,10 +193,24 @@ def _arm() -> None:
     signal.signal(signal.SIGALRM, late)
 
 
+def _begin_peak() -> int:
+    """The memory held now. Linux begins its record of the largest anew; elsewhere only a new height counts."""
+    if _OWN_PEAK.exists():
+        # The peak of `getrusage` outlives `exec`: a child of a large process would begin with its parent's.
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return _peak_bytes()
+
+
 def _peak_bytes() -> int:
-    """The largest memory that this process ever held; it only grows, so that a new height is the last input's."""
+    """The largest memory that this process held."""
+    if _OWN_PEAK.exists():
+        [line] = [line for line in _OWN_PEAK.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+_OWN_PEAK: Final = Path("/proc/self/status")
 
 
 def main() -> int:
