@@ -26,7 +26,7 @@ from inkplex_data.cli import (
     stages,
     train,
 )
-from inkplex_data.cli.interrupts import catch_signals
+from inkplex_data.cli.interrupts import StoppableVerbs, catch_signals
 from inkplex_data.cli.output import NotAnOutput
 from inkplex_data.cli.say import complain, fit_streams, say
 from inkplex_data.errors import InkplexError
@@ -34,10 +34,10 @@ from inkplex_data.machine import machine_fault
 
 EXIT_FAILED = 1
 EXIT_PARTLY = 3
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="inkplex-data",
+    cls=StoppableVerbs,
     help="Turn recorded two-speaker calls, and a reasoning model's recorded work, into training data.\n\n"
     "Start with `inkplex-data demo`, or with your own calls: `inkplex-data build CORPUS -o STORE`, "
     "then `inkplex-data inspect STORE`.",
@@ -91,9 +91,6 @@ def main(arguments: list[str] | None = None) -> None:
     except NotAnOutput as carried:
         complain(str(carried.error))
         sys.exit(carried.error.exit_code)
-    except KeyboardInterrupt:
-        complain("interrupted")
-        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone, which is not a failure.
         sys.stderr.close()

@@ -6,6 +6,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+from typer.core import TyperGroup
 
 from inkplex_data.errors import Interrupted
 
@@ -24,6 +27,15 @@ def going_on(how: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise Interrupted("interrupted", next_step=how) from None
+
+
+class StoppableVerbs(TyperGroup):
+    """Verbs that say what to do after a stop. One that has more to say of it says it itself."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Raises Interrupted in place of KeyboardInterrupt, which Typer would end without a sentence."""
+        with going_on("Run the same command again; nothing half-made is in its way."):
+            return super().invoke(ctx)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
