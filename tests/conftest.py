@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.quick_codec import register
+
 # A busy machine is no fault of the code: nothing here is judged by time. In CI the examples are the same
 # each time, so that a run fails for what was changed and for nothing else.
 settings.register_profile(
@@ -20,6 +22,8 @@ settings.load_profile("patient")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+register()
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"

@@ -15,6 +15,7 @@ from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.pipeline.outcome import Summary
 from inkplex_data.pipeline.run import build_store
 from tests.pipeline.conftest import write_call, write_manifest
+from tests.quick_codec import QUICK
 
 SECONDS = 1.0
 CALLS = (
@@ -98,7 +99,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Standing:
     for seed, (name, *_) in enumerate(CALLS):
         write_call(folder, name, seed + 40, SECONDS)
     manifest = write_manifest(folder, [line(*call) for call in CALLS])
-    recipe = load_recipe(None, {"codec.id": "untrained:0", "store.shard_bytes": 4_000})
+    recipe = load_recipe(None, {"codec.id": QUICK, "store.shard_bytes": 4_000})
     standing = Standing(manifest, root / "store", recipe)
     summary = standing.build()
     assert summary.exit_code == 0, summary.text()
