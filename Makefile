@@ -34,7 +34,7 @@ demo-train: $(VENV)/.demo-train  ## Train on a made task on the CPU and show tha
 test: $(VENV)/.dev  ## Install, then lint and test (tests that take over a minute are in test-slow)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/.dev  ## Run the tests that take over a minute
 	$(BIN)/pytest -m slow

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import inkplex_data as ink
 from inkplex_data.cli.app import app
+from tests.quick_codec import QUICK
 
 CHECKS: dict[str, Callable[[Path], None]] = {}
 """By the folder's name; each is given a copy of the folder, in which it stands."""
@@ -37,9 +38,7 @@ def said(result: Result) -> str:
 
 
 def build(corpus: Path, out: Path, *more: str) -> Result:
-    return run(
-        "build", corpus, "-o", out, "-p", "moshi_stereo", "--codec", "untrained:0", "--workers", "1", *more
-    )
+    return run("build", corpus, "-o", out, "-p", "moshi_stereo", "--codec", QUICK, "--workers", "1", *more)
 
 
 def calls(store: Path, *columns: str) -> list[Any]:
@@ -123,7 +122,7 @@ def out_with_colon(folder: Path) -> None:
     assert calls(out, "call_id") == [("a",)]
     before = sorted(path.name for path in Path().iterdir())
     refused = run(
-        "build", folder / "corpus", "-o", "s3://bucket/store", "-p", "moshi_stereo", "--codec", "untrained:0"
+        "build", folder / "corpus", "-o", "s3://bucket/store", "-p", "moshi_stereo", "--codec", QUICK
     )
     assert refused.exit_code != 0
     assert "s3://bucket/store" in said(refused)
@@ -137,7 +136,7 @@ def out_with_colon(folder: Path) -> None:
         "-p",
         "moshi_stereo",
         "--codec",
-        "untrained:0",
+        QUICK,
         "--workers",
         1,
     )
@@ -156,12 +155,12 @@ def repair_shard(folder: Path) -> None:
     told = said(run("verify", out))
     assert "delete its shard folder and run the same build again" in told
     shutil.rmtree(out / "calls/000000")
-    again = run("build", folder, "-o", out)
+    again = run("build", folder, "-o", out, "--workers", "1")
     assert again.exit_code == 0, said(again)
     assert run("verify", out).exit_code == 0
     assert {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()} == whole
     os.truncate(chunk, 40)
-    assert run("build", folder, "-o", out).exit_code == 0
+    assert run("build", folder, "-o", out, "--workers", "1").exit_code == 0
     assert chunk.read_bytes() == whole[chunk.relative_to(out)]
 
 
@@ -200,12 +199,12 @@ def stale_rebuild(folder: Path) -> None:
     shutil.rmtree(corpus)
     shutil.copytree(folder / "after", corpus)
     for more in ((), ("--add",)):
-        refused = run("build", corpus, "-o", out, *more)
+        refused = run("build", corpus, "-o", out, "--workers", "1", *more)
         assert refused.exit_code != 0
         for part in ("c0 (words)", "c1 (audio)", "--update"):
             assert part in said(refused)
     assert dict(calls(out, "call_id", "audio_sha256")) == old
-    updated = run("build", corpus, "-o", out, "--update")
+    updated = run("build", corpus, "-o", out, "--workers", "1", "--update")
     assert updated.exit_code == 0, said(updated)
     new = dict(calls(out, "call_id", "audio_sha256"))
     assert new["c0"] == old["c0"] and new["c1"] != old["c1"]

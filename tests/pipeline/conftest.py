@@ -14,6 +14,7 @@ import torch
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.run import build_store
+from tests.quick_codec import QUICK
 
 RATE_HZ = 24_000
 
@@ -77,6 +78,12 @@ def make_corpus(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def recipe() -> Recipe:
+    return load_recipe(None, {"codec.id": QUICK, "store.shard_bytes": 4_000})
+
+
+@pytest.fixture(scope="session")
+def mimi_recipe() -> Recipe:
+    """Of untrained weights, with a codec that other processes know too."""
     return load_recipe(None, {"codec.id": "untrained:0", "store.shard_bytes": 4_000})
 
 
@@ -93,6 +100,14 @@ def built(corpus: Path, recipe: Recipe) -> Path:
     summary = build_store(corpus, store, recipe=recipe, workers=1)
     assert summary.exit_code == 0, summary.text()
     assert summary.calls == ("one", "three", "two")
+    return store
+
+
+@pytest.fixture(scope="session")
+def mimi_built(corpus: Path, mimi_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The corpus's store with Mimi's codes; not to be written to."""
+    store = tmp_path_factory.mktemp("mimi") / "store"
+    assert build_store(corpus, store, recipe=mimi_recipe, workers=1).exit_code == 0
     return store
 
 

@@ -24,8 +24,9 @@ from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
 from inkplex_data.store.verify import verify_store
 from tests.pipeline.conftest import RATE_HZ, tree, voice, write_manifest
+from tests.quick_codec import QUICK
 
-BASE = {"codec.id": "untrained:0", "prefix": None, "words.source": "none"}
+BASE = {"codec.id": QUICK, "prefix": None, "words.source": "none"}
 
 
 def token(index: int, at: float) -> dict[str, Any]:

@@ -30,9 +30,9 @@ from tests.pipeline.conftest import RATE_HZ, plain_loop, tree, voice, write_call
 from tests.store.made import make_store
 
 
-def test_codes_are_those_of_a_plain_loop_over_the_model(built: Path, corpus: Path) -> None:
+def test_codes_are_those_of_a_plain_loop_over_the_model(mimi_built: Path, corpus: Path) -> None:
     """Each side on its own through `MimiModel.encode`, 25 frames at a time, the last frame padded with zeros."""
-    call = ink.open_store(built).call("two")
+    call = ink.open_store(mimi_built).call("two")
     stereo, _ = soundfile.read(corpus.parent / "two.wav", dtype="float32")
     for side in range(2):
         np.testing.assert_array_equal(call.codes[8 * side : 8 * side + 8], plain_loop(stereo[:, side]))
@@ -113,12 +113,12 @@ def test_two_more_voices_give_two_composed_examples_without_a_rebuild(
 
 
 def test_any_way_of_running_gives_the_same_bytes(
-    built: Path, corpus: Path, recipe: Recipe, tmp_path: Path
+    mimi_built: Path, corpus: Path, mimi_recipe: Recipe, tmp_path: Path
 ) -> None:
-    summary = build_store(corpus, tmp_path / "parallel", recipe=recipe, workers=2)
+    summary = build_store(corpus, tmp_path / "parallel", recipe=mimi_recipe, workers=2)
     assert summary.exit_code == 0
-    assert tree(tmp_path / "parallel") == tree(built)
-    assert not (built / ".build").exists()
+    assert tree(tmp_path / "parallel") == tree(mimi_built)
+    assert not (mimi_built / ".build").exists()
 
 
 def test_a_run_stopped_anywhere_is_finished_by_a_rerun(
@@ -152,8 +152,9 @@ def test_a_run_stopped_anywhere_is_finished_by_a_rerun(
     assert len(encoded) == 3
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_run_again(
-    built: Path, corpus: Path, recipe: Recipe, tmp_path: Path
+    mimi_built: Path, corpus: Path, mimi_recipe: Recipe, tmp_path: Path
 ) -> None:
     """kill -9 as soon as the first shard is there."""
     store = tmp_path / "killed"
@@ -175,7 +176,7 @@ def test_killed_in_the_middle_and_run_again(
     assert "one" in ink.open_store(store)
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
-    assert tree(store) == tree(built)
+    assert tree(store) == tree(mimi_built)
 
 
 def test_a_bad_call_stops_nobody_and_is_named(own_corpus: Path, recipe: Recipe, tmp_path: Path) -> None:
@@ -303,7 +304,9 @@ def test_a_folder_that_is_no_store_is_left_alone(corpus: Path, recipe: Recipe) -
     } == before
 
 
-def test_dask_workers_give_the_same_bytes(built: Path, corpus: Path, recipe: Recipe, tmp_path: Path) -> None:
+def test_dask_workers_give_the_same_bytes(
+    mimi_built: Path, corpus: Path, mimi_recipe: Recipe, tmp_path: Path
+) -> None:
     """A real scheduler and two real workers, as separate processes."""
     scheduler_file = tmp_path / "scheduler.json"
     environment = {
@@ -357,9 +360,9 @@ def test_dask_workers_give_the_same_bytes(built: Path, corpus: Path, recipe: Rec
         while not scheduler_file.exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         address = json.loads(scheduler_file.read_text())["address"]
-        summary = build_store(corpus, tmp_path / "dask", recipe=recipe, scheduler=address)
+        summary = build_store(corpus, tmp_path / "dask", recipe=mimi_recipe, scheduler=address)
         assert summary.exit_code == 0, summary.text()
-        assert tree(tmp_path / "dask") == tree(built)
+        assert tree(tmp_path / "dask") == tree(mimi_built)
     finally:
         for process in processes:
             # A worker's nanny has a child of its own, and neither has anything to save.

@@ -37,9 +37,10 @@ from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build, Job, Stage
 from inkplex_data.pipeline.stages import STAGES, stage_named
 from tests.pipeline.conftest import tree, voice, write_call, write_manifest
+from tests.quick_codec import QUICK
 
 FULL = {
-    "codec.id": "untrained:0",
+    "codec.id": QUICK,
     "memory.capture": {},
     "check_speech": {},
     "augment": {"noise": {"folder": "noise"}},
@@ -162,9 +163,7 @@ def test_stages_stand_in_the_order_of_the_data() -> None:
 
 
 def test_every_field_of_a_job_is_in_its_stamp(corpus: Path, full: Build) -> None:
-    jobs = sample_jobs(
-        corpus, dataclasses.replace(full, recipe=load_recipe(None, {"codec.id": "untrained:0"}))
-    )
+    jobs = sample_jobs(corpus, dataclasses.replace(full, recipe=load_recipe(None, {"codec.id": QUICK})))
     assert list(jobs) == [stage.name for stage in STAGES]
     for stage in STAGES:
         job = jobs[stage.name]
@@ -197,9 +196,7 @@ def another(value: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_exactly_the_declared_recipe_keys_are_in_a_stamp_and_can_be_read(corpus: Path, full: Build) -> None:
-    jobs = sample_jobs(
-        corpus, dataclasses.replace(full, recipe=load_recipe(None, {"codec.id": "untrained:0"}))
-    )
+    jobs = sample_jobs(corpus, dataclasses.replace(full, recipe=load_recipe(None, {"codec.id": QUICK})))
     leaves = list(leaf_keys(full.recipe))
     assert "text.delay_s" in leaves and "augment.seed" in leaves
     for stage in STAGES:
@@ -249,7 +246,7 @@ def test_files_that_a_recipe_names_are_in_the_stamps_of_the_stages_that_read_the
     named |= {"audio.bandwidth": f"{model}:widen"}
     named |= {"augment.noise.folder": str(noise), "prefix.voices": {"v": str(model)}}  # type: ignore[dict-item]
     recipe = load_recipe(None, {**FULL, **named})
-    jobs = sample_jobs(corpus, build_of(corpus, load_recipe(None, {"codec.id": "untrained:0"})))
+    jobs = sample_jobs(corpus, build_of(corpus, load_recipe(None, {"codec.id": QUICK})))
     for written in (model, noise / "b.wav"):
         before = recipe_files(recipe)
         assert set(before) == set(FILE_KEYS)
@@ -299,7 +296,7 @@ def opened() -> Iterator[list[str]]:
 def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job]]]:
     """Jobs that are cheap to do for real, each made anew from the corpus as it lies there."""
     unsure = {"audio.agent": "auto", "audio.agent_confidence": 0.5}
-    build = build_of(corpus, load_recipe(None, {"codec.id": "untrained:0", **unsure}))
+    build = build_of(corpus, load_recipe(None, {"codec.id": QUICK, **unsure}))
     folder = corpus.parent
     entries = {entry.call_id: entry for entry in read_corpus(corpus).entries}
     two = CallInput.of(entries["two"])
@@ -406,7 +403,7 @@ def test_a_voice_that_is_replaced_between_two_runs_gives_another_prefix(
     """The prefix is cut from another call's audio; a run that was stopped after it must not keep the old voice."""
     from inkplex_data.pipeline import run
 
-    recipe = load_recipe(None, {"codec.id": "untrained:0", "prefix.role": False})
+    recipe = load_recipe(None, {"codec.id": QUICK, "prefix.role": False})
 
     def stopped(*arguments: Any) -> None:
         raise KeyboardInterrupt

@@ -16,7 +16,9 @@ from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.audio.files import audio_source
 from inkplex_data.config.recipe import load_recipe
 from inkplex_data.pipeline.run import build_store
-from tests.pipeline.conftest import RATE_HZ, plain_loop, voice, write_manifest
+from inkplex_data.speech.codec import load_codec
+from tests.pipeline.conftest import RATE_HZ, voice, write_manifest
+from tests.quick_codec import QUICK
 
 WATCHED = {
     "probe_soundfile": "open",
@@ -43,7 +45,7 @@ def opened(folder: Path, audio: Any, monkeypatch: pytest.MonkeyPatch, **options:
     words = [["Hello", [0.3, 0.6], "SPEAKER_MAIN"], ["there", [0.7, 1.0], "SPEAKER_MAIN"]]
     (folder / "words.json").write_text(json.dumps({"alignments": words}))
     line = {"id": "call", "path": audio, "words": "words.json", "split": "train"}
-    recipe = load_recipe(None, {"codec.id": "untrained:0", "prefix": None, **options})
+    recipe = load_recipe(None, {"codec.id": QUICK, "prefix": None, **options})
     with monkeypatch.context() as patch:
         for name, what in WATCHED.items():
             patch.setattr(audio_source, name, watched(name, what))
@@ -78,9 +80,9 @@ def test_two_files(
     soundfile.write(paths["caller"], sides[:, 1], caller_rate_hz)
     done = opened(tmp_path, {side: path.name for side, path in paths.items()}, monkeypatch)
     assert done == 2 * ["open a.wav", "open c.wav", "decode a.wav", "decode c.wav"]
-    codes = ink.open_store(tmp_path / "store").call("call").codes
+    codes, codec = ink.open_store(tmp_path / "store").call("call").codes.T, load_codec(QUICK)
     for index, samples in enumerate(zip(*resolve_channels(paths).streams(), strict=True)):
-        assert np.array_equal(codes[8 * index : 8 * index + 8], plain_loop(np.concatenate(samples)))
+        assert np.array_equal(codes[:, 8 * index : 8 * index + 8], codec.encode(np.concatenate(samples)))
 
 
 def test_an_augmented_call_is_listened_to_before(

@@ -33,9 +33,10 @@ from inkplex_data.pipeline.run import build_store
 from inkplex_data.speech.interleave import Word, interleave
 from inkplex_data.store.verify import verify_store
 from tests.pipeline.conftest import RATE_HZ, tree
+from tests.quick_codec import QUICK
 
 ALL = {
-    "codec.id": "untrained:0",
+    "codec.id": QUICK,
     "augment": {
         "gain": {"probability": 1.0},
         "noise": {"probability": 1.0},
@@ -115,7 +116,7 @@ def test_a_constructed_barge_in(tmp_path: Path) -> None:
     words = [[f"w{n}", [0.5 + 0.25 * n, 0.75 + 0.25 * n], "SPEAKER_MAIN"] for n in range(10)]
     (folder / "call.json").write_text(json.dumps({"alignments": words}))
     off = dict.fromkeys(("gain", "noise", "room", "silence"))
-    options = {"codec.id": "untrained:0", "augment": {**off, "barge_in": {"probability": 1.0}}}
+    options = {"codec.id": QUICK, "augment": {**off, "barge_in": {"probability": 1.0}}}
     options["splits.validation"] = options["splits.test"] = 0.0
     build_store(folder, tmp_path / "store", recipe=load_recipe(None, options), workers=1)
     call = ink.open_store(tmp_path / "store").call("call")
@@ -132,7 +133,7 @@ def test_a_constructed_barge_in(tmp_path: Path) -> None:
 def test_turned_off_the_bytes_are_the_original_ones(built: Path, corpus: Path, tmp_path: Path) -> None:
     """Nothing of probability above zero: the store differs from the plain one by its recipe alone, and what names that."""
     off = dict.fromkeys(("gain", "noise", "room", "silence"))
-    recipe = load_recipe(None, {"codec.id": "untrained:0", "store.shard_bytes": 4_000, "augment": off})
+    recipe = load_recipe(None, {"codec.id": QUICK, "store.shard_bytes": 4_000, "augment": off})
     build_store(corpus, tmp_path / "store", recipe=recipe, workers=1)
     ours, plain = tree(tmp_path / "store"), tree(built)
     assert {name for name in plain if ours.get(name) != plain[name]} == {
@@ -144,7 +145,7 @@ def test_turned_off_the_bytes_are_the_original_ones(built: Path, corpus: Path, t
 
 def test_swap_roles(built: Path, corpus: Path, tmp_path: Path, recipe: Recipe) -> None:
     """Each side once as the agent. The caller of these calls says one word."""
-    swap = load_recipe(None, {"codec.id": "untrained:0", "audio.swap_roles": True})
+    swap = load_recipe(None, {"codec.id": QUICK, "audio.swap_roles": True})
     summary = build_store(corpus, tmp_path / "store", recipe=swap, workers=1)
     names = ["one", "three", "two"]
     assert sorted(summary.calls) == sorted([*names, *(f"{name}~swapped" for name in names)])
@@ -164,7 +165,7 @@ def test_swap_roles(built: Path, corpus: Path, tmp_path: Path, recipe: Recipe) -
 
 
 def test_noise_that_is_not_there_stops_before_any_work(corpus: Path, tmp_path: Path) -> None:
-    overrides = {"codec.id": "untrained:0", "augment.noise.folder": str(tmp_path / "none")}
+    overrides = {"codec.id": QUICK, "augment.noise.folder": str(tmp_path / "none")}
     with pytest.raises(ConfigError, match="there is no such folder"):
         build_store(corpus, tmp_path / "store", recipe=load_recipe(None, overrides), workers=1)
     assert not (tmp_path / "store").exists()
@@ -178,7 +179,7 @@ def test_noise_that_cannot_be_heard_is_named(corpus: Path, tmp_path: Path, conte
         (folder / "hum.wav").write_text("no sound at all")
     else:
         soundfile.write(folder / "hum.wav", np.zeros(0 if content == "nothing" else 900), RATE_HZ)
-    options = {"augment.noise": {"probability": 1.0, "folder": str(folder)}, "codec.id": "untrained:0"}
+    options = {"augment.noise": {"probability": 1.0, "folder": str(folder)}, "codec.id": QUICK}
     summary = build_store(corpus, tmp_path / "store", recipe=load_recipe(None, options), workers=1)
     assert summary.calls == ("three",)  # of validation, so nothing is changed
     assert {problem.code for problem in summary.refused} == {"augment-noise-unusable"}
@@ -217,7 +218,7 @@ def test_words_end_with_the_audio_at_a_cut() -> None:
 def test_no_change_takes_the_last_word() -> None:
     """A delay of 0.3 s would put the only word, which ends at 0.2 s, before the beginning; a cut from 0 s on would
     take it away."""
-    recipe = load_recipe(None, {"codec.id": "untrained:0"})
+    recipe = load_recipe(None, {"codec.id": QUICK})
     word = TimedWord("hi", 0, 200_000, recipe.text.main_speaker, None, "given")
     later = TimedWord("there", 500_000, 700_000, recipe.text.main_speaker, None, "given")
     early = Augmentation(AugmentPlan((Gain(1.0),), text_delay_us=300_000), 0.1, 0, None)

@@ -140,6 +140,7 @@ def test_any_function_from_samples_to_samples(
             tools.bandwidth(name)
 
 
+@pytest.mark.slow
 def test_workers_widen_alike(tmp_path: Path) -> None:
     source = tmp_path / "wider.py"
     source.write_text(SOURCE)

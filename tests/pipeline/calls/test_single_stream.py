@@ -23,6 +23,7 @@ from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.run import build_store
 from tests.conftest import ROOT
 from tests.pipeline.conftest import RATE_HZ, write_call
+from tests.quick_codec import QUICK
 
 SAID = [
     ("Good", 0.5, 0.8, "Ann"),
@@ -35,7 +36,7 @@ SAID = [
 
 def recipe(**changes: object) -> Recipe:
     quiet = {"augment": None, "splits.validation": 0.0, "splits.test": 0.0}
-    return load_recipe("moshi_single", {"codec.id": "untrained:0", **quiet, **changes})
+    return load_recipe("moshi_single", {"codec.id": QUICK, **quiet, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def built(talk: Path) -> Path:
 def test_one_channel_as_it_is(talk: Path, built: Path) -> None:
     call = ink.open_store(built).call("talk")
     samples, _ = soundfile.read(talk / "talk.wav", dtype="float32")
-    codec = tools.codec("untrained:0")
+    codec = tools.codec(QUICK)
     np.testing.assert_array_equal(call.codes[:8].T, codec.encode(samples))
     silence = codec.encode(np.zeros(48_000, np.float32))[-1]
     assert (call.codes[8:] == silence[:, None]).all()
@@ -103,7 +104,7 @@ def test_two_channels_are_mixed(tmp_path: Path) -> None:
     summary = build_store(manifest, tmp_path / "store", recipe=recipe(), workers=1)
     assert summary.calls == ("both", "files"), summary.text()
     store = ink.open_store(tmp_path / "store")
-    call, codec = store.call("both"), tools.codec("untrained:0")
+    call, codec = store.call("both"), tools.codec(QUICK)
     np.testing.assert_array_equal(call.codes[:8].T, codec.encode(stereo.mean(axis=1)))
     assert [row["name"] for row in json.loads(call.row["sidecar"])["audio"]["transforms"]] == ["mix"]
     assert summary.repairs["augmented"] == 2

@@ -23,6 +23,7 @@ from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.stage import Build
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.store.reader import open_store
+from tests.quick_codec import QUICK
 from tests.speech.align.clip import write_clip
 
 pytest.importorskip("whisper_timestamped")
@@ -32,8 +33,8 @@ torch.set_num_threads(1)
 CHANGED = {"seventy-five": "sixty-five"}
 
 
-def recipe_with(**check: object) -> Recipe:
-    return load_recipe(None, {"codec.id": "untrained:0", "prefix": None, "check_speech": dict(check)})
+def recipe_with(codec: str = QUICK, **check: object) -> Recipe:
+    return load_recipe(None, {"codec.id": codec, "prefix": None, "check_speech": dict(check)})
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +170,7 @@ def test_workers_and_the_order_of_calls_decide_nothing(corpus: Path, tmp_path: P
     for name, order, workers in (("one", ("bad", "good"), 1), ("two", ("good", "bad"), 2)):
         manifest = corpus / f"{name}.jsonl"
         manifest.write_text("".join(json.dumps({"id": call, "path": f"{call}.wav"}) + "\n" for call in order))
-        summary = build_store(manifest, tmp_path / name, recipe=recipe_with(), workers=workers)
+        summary = build_store(manifest, tmp_path / name, recipe=recipe_with("untrained:0"), workers=workers)
         assert summary.exit_code == 0, summary.text()
         with open_store(tmp_path / name) as opened:
             problems = opened.problems().sort("call_id", "code", "item").collect()
