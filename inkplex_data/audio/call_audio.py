@@ -289,6 +289,7 @@ def _summary(
         agent_samples=min(agent.samples_24k, caller.samples_24k) if audio.is_single else agent.samples_24k,
         caller_samples=0 if audio.is_single else caller.samples_24k,
         rates_hz={side: stats[side].sample_rate_hz for side in SIDES},
+        native_samples={side: stats[side].samples for side in SIDES},
         sha256=hashlib.sha256(f"agent {digests['agent']}\ncaller {digests['caller']}\n".encode()).hexdigest(),
         channel_sha256=digests,
         silent={side: stats[side].silent for side in SIDES},

@@ -22,6 +22,19 @@ STATES_INNER_ROWS: Final = 64
 STATES_SHARD_ROWS: Final = 8_192
 FRAME_CHUNK: Final = 4_096
 
+LATER: Final[dict[str, dict[str, pl.DataType]]] = {
+    "calls": {
+        "family_reason": pl.String(),
+        "agent_origin": pl.String(),
+        "caller_origin": pl.String(),
+        "decisions": pl.List(pl.String()),
+        "target_statuses": pl.List(pl.String()),
+        "target_writers": pl.List(pl.String()),
+    },
+    "words": {"uncertainty_us": pl.Int64(), "provenance": pl.String()},
+}
+"""Nullable columns of a shard's tables that stores begun earlier lack; they read as null there (`TableReader`)."""
+
 CALLS: Final[dict[str, pl.DataType]] = {
     "call_id": pl.String(),
     "call_ix": pl.Int64(),
@@ -51,9 +64,12 @@ CALLS: Final[dict[str, pl.DataType]] = {
     "source": pl.String(),
     "text_conditions": pl.String(),
     "sidecar": pl.String(),
+    **LATER["calls"],
 }
 """Columns every calls table has; builders may append more (turn statistics). `text_conditions` and
-`sidecar` hold JSON text. `source` is the path as the corpus spells it."""
+`sidecar` hold JSON text. `source` is the path as the corpus spells it. The last six are null where nothing is known:
+why the call is of another family than its corpus says, who made each side's sound, and for each target of the sidecar,
+in its order, the decision, the status and the writer."""
 
 WORDS: Final[dict[str, pl.DataType]] = {
     "call_ix": pl.Int64(),
@@ -67,6 +83,7 @@ WORDS: Final[dict[str, pl.DataType]] = {
     "placed": pl.Int16(),
     "confidence": pl.Float32(),
     "method": pl.String(),
+    **LATER["words"],
 }
 """`frame` is the onset frame, −1 where no piece was placed; `placed` counts the pieces that survived."""
 

@@ -126,10 +126,16 @@ class TableReader:
     """Reads row ranges and columns of one Parquet file, verifying page checksums. Safe between threads."""
 
     def __init__(
-        self, files: Files, key: str, *, digest: FileDigest | None = None, data: bytes | None = None
+        self,
+        files: Files,
+        key: str,
+        *,
+        digest: FileDigest | None = None,
+        data: bytes | None = None,
+        later: Schema | None = None,
     ) -> None:
         """`digest` is what the file was published with, compared before anything of it is believed; `data` are the
-        file's bytes where they are in memory already.
+        file's bytes where they are in memory already. Columns of `later` that the file lacks read as null.
 
         Raises StoreCorruptError if the file is missing, is another one or its footer cannot be read.
         """
@@ -143,7 +149,10 @@ class TableReader:
                 raise self._missing() from error
         with self._open() as file:
             self._metadata = file.metadata
-            self.schema: dict[str, pl.DataType] = self._polars(file.schema_arrow)
+            stored = self._polars(file.schema_arrow)
+        absent = {name: dtype for name, dtype in (later or {}).items() if name not in stored}
+        self._absent = pl.DataFrame(schema=absent).to_arrow(compat_level=_COMPAT).schema
+        self.schema: dict[str, pl.DataType] = stored | absent
         counts = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
         self._check_claims(counts)
         self._ends = list(accumulate(counts))
@@ -180,12 +189,17 @@ class TableReader:
         groups, skip = groups_of(self._ends, offset, rows)
         try:
             with self._open() as file:
-                table = file.read_row_groups(groups, columns=list(columns), use_threads=False)
+                kept = [name for name in columns if name not in self._absent.names]
+                table = file.read_row_groups(groups, columns=kept, use_threads=False)
         except StoreError:
             raise
         except _UNREADABLE as error:
             raise self._corrupt(f"cannot be read: {error}") from error
-        return table.slice(skip, rows)
+        table = table.slice(skip, rows)
+        for name in columns:
+            if name in self._absent.names:
+                table = table.append_column(name, pa.nulls(rows, self._absent.field(name).type))
+        return table
 
     def chunks(self, *, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, one row group at a time."""

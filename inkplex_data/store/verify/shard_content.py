@@ -17,7 +17,16 @@ from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.digests import digest_stored
 from inkplex_data.store.files import RESTORE, Files
-from inkplex_data.store.format import CALLS, FRAME_CHUNK, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
+from inkplex_data.store.format import (
+    CALLS,
+    FRAME_CHUNK,
+    LATER,
+    PREFIXES,
+    PROBLEMS,
+    RECORDINGS,
+    WORDS,
+    ShardKind,
+)
 from inkplex_data.store.parquet import Schema, TableReader
 from inkplex_data.store.publish import ShardInfo
 
@@ -75,7 +84,7 @@ def check_content(files: Files, info: ShardInfo, broken: Collection[str]) -> Ite
         if files.describe(key) in broken:
             continue
         try:
-            reader = TableReader(files, key)
+            reader = TableReader(files, key, later=LATER.get(name))
             for _ in reader.chunks():
                 pass
         except StoreError as error:
@@ -91,7 +100,7 @@ def check_content(files: Files, info: ShardInfo, broken: Collection[str]) -> Ite
             sound.add(name)
     yield from _check_arrays(files, info)
     if info.kind in sound:
-        index = TableReader(files, f"{info.key}/{info.kind}.parquet").read()
+        index = TableReader(files, f"{info.key}/{info.kind}.parquet", later=LATER.get(info.kind)).read()
         yield from _check_offsets(files, info, index)
         if "versions" in sound:
             yield from _check_versions(files, info, index)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inkplex_data.corpus.sidecars.loss_mask import frame_mask
 from inkplex_data.corpus.sidecars.sidecar import (
     Heard,
     Sidecar,
     availability_faults,
-    frame_mask,
     heard_spans,
     read_sidecar,
 )
