@@ -44,7 +44,8 @@ class AudioScan:
 
     `samples` is that of the longer channel; a stream of the other is padded to it with zeros that are not
     silence but missing, the frame in which it ends included. `sha256` covers the decoded samples and rates of both
-    channels, so the same call in another lossless container, or as two mono files, has the same one.
+    channels, so the same call in another lossless container, or as two mono files, has the same one;
+    `exchanged_sha256` is what it would be with the two channels exchanged.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
     side's voice the other side's channel holds, None where nothing can be told from chance. `levels_db` are dBFS of
     steps of 10 ms, float32 [steps], as `audio.activity.LevelMeter` measures them at the native rate. `holes` are the
@@ -60,6 +61,7 @@ class AudioScan:
     rates_hz: Mapping[Side, int]
     native_samples: Mapping[Side, int]
     sha256: str
+    exchanged_sha256: str
     channel_sha256: Mapping[Side, str]
     silent: Mapping[Side, bool]
     peak: Mapping[Side, float]

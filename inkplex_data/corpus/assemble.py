@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, CorpusKind
+from inkplex_data.corpus.families import marks_of
 from inkplex_data.corpus.names import check_names
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
@@ -54,6 +55,7 @@ class Draft:
     channels: ChannelSpec | None = None
     text_conditions: dict[str, Any] | None = None
     duration_s: float | None = None
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,7 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
         duration_s=draft.duration_s,
         source=source,
         where=draft.where,
+        marks=draft.marks,
     )
 
 
@@ -196,11 +199,15 @@ def _with_sidecar(draft: Draft, sidecar: Sidecar) -> Draft:
     starts_at_us = None
     if updates is not None and updates.mapping is not None:
         starts_at_us = seconds_to_us(updates.mapping.recording_starts_at_s)
-    said = {
+    said: dict[str, tuple[object, object]] = {
         "family": (draft.family, identity.family),
         "split": (draft.split, identity.split),
         "recording_starts_at_us": (draft.recording_starts_at_us, starts_at_us),
     }
+    channels = _sidecar_channels(draft, sidecar)
+    voice = draft.voice or (prompt.voice if prompt is not None else None)
+    agent_voice = sidecar.audio.agent.voice if sidecar.audio is not None else None
+    said |= {"channels": (draft.channels, channels), "voice": (voice, agent_voice)}
     faults = [
         Fault(
             f"differs from the sidecar's {short(other)}",
@@ -221,8 +228,9 @@ def _with_sidecar(draft: Draft, sidecar: Sidecar) -> Draft:
             starts_at_us if draft.recording_starts_at_us is None else draft.recording_starts_at_us
         ),
         role=draft.role if draft.role is not None or prompt is None else prompt.role,
-        voice=draft.voice if draft.voice is not None or prompt is None else prompt.voice,
-        channels=draft.channels or _sidecar_channels(draft, sidecar),
+        voice=voice or (agent_voice if prompt is None else None),
+        channels=draft.channels or channels,
+        marks=marks_of(identity),
     )
 
 

@@ -76,6 +76,8 @@ class Scan:
     agent_rate_hz: int = 0
     caller_rate_hz: int = 0
     """Sample rates before resampling."""
+    exchanged_sha256: str = ""
+    """`audio_sha256` of the call with its channels exchanged."""
 
     def band_hz(self, side: Side) -> int | None:
         """The highest frequency that a side uses; None where it is silent."""
@@ -140,6 +142,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         is_text_masked=is_text_masked,
         agent_rate_hz=found.rates_hz["agent"],
         caller_rate_hz=found.rates_hz["caller"],
+        exchanged_sha256=found.exchanged_sha256,
     )
     problems = tuple(without_root(problem, build.corpus_root) for problem in log)
     return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
