@@ -1,6 +1,6 @@
 """Evaluation of a checkpoint on a split: teacher-forced losses with no, own and wrong memory, and twins.
 
-OUT/scores.parquet   OUT/summary.parquet   OUT/twins.parquet   OUT/evaluation.json
+OUT/scores.parquet   OUT/summary.parquet   OUT/groups.parquet   OUT/twins.parquet   OUT/evaluation.json
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import polars as pl
 
 from inkplex_data.atomic import json_bytes, together
 from inkplex_data.errors import UsageError
+from inkplex_data.store.call_groups import TOLD
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
 from inkplex_data.trainer.evaluate.generate import summarise_generations
+from inkplex_data.trainer.evaluate.group_scores import group_scores, group_text
 from inkplex_data.trainer.evaluate.scores import MEMORIES, summarise, summary_text
 from inkplex_data.trainer.evaluate.scoring import scorable, score_calls
 from inkplex_data.trainer.evaluate.twin_scores import (
@@ -33,10 +35,11 @@ SCHEMA = "inkplex/evaluation@1"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """scores: `scores.SCORES`; summary: `scores.SUMMARY`; twins: `twin_scores.TWIN_SCORES`, and their summary."""
+    """scores: `scores.SCORES`; summary: `scores.SUMMARY`; groups: `group_scores.GROUP_SCORES`; twins: `twin_scores.TWIN_SCORES`, and their summary."""
 
     scores: pl.DataFrame
     summary: pl.DataFrame
+    groups: pl.DataFrame
     twins: pl.DataFrame
     twin_summary: dict[str, Any]
 
@@ -44,6 +47,7 @@ class Evaluation:
         """The tables for a terminal."""
         lines = [summary_text(self.summary)]
         lines.append("lower bounds are one-sided 95%, from a paired bootstrap over families")
+        lines += filter(None, [group_text(self.groups)])
         if self.twins.height:
             found = self.twin_summary
             bound = "unknown" if found["gain_lower"] is None else f"{found['gain_lower']:+.4f}"
@@ -103,6 +107,7 @@ def evaluate(
     return Evaluation(
         scores=scores,
         summary=summarise(scores, resamples=resamples, seed=seed),
+        groups=group_scores(scores, store.calls().select("call_id", *TOLD).collect()),
         twins=pairs,
         twin_summary=summarise_twins(pairs, left_out=left_out, resamples=resamples, seed=seed),
     )
@@ -113,10 +118,16 @@ def write_evaluation(
 ) -> dict[str, Any]:
     """Write tables as Parquet and everything small as JSON, which is returned and appears last. `about`: what was
     evaluated, as JSON values. Raises OutputError."""
-    tables = {"scores": found.scores, "summary": found.summary, "twins": found.twins}
+    tables = {
+        "scores": found.scores,
+        "summary": found.summary,
+        "groups": found.groups,
+        "twins": found.twins,
+    }
     if generations is not None:
         tables["generations"] = generations
     body = {"schema": SCHEMA, **about, "summary": found.summary.to_dicts(), "twins": found.twin_summary}
+    body["groups"] = found.groups.to_dicts()
     if generations is not None:
         body["generations"] = summarise_generations(generations)
     out.mkdir(parents=True, exist_ok=True)
