@@ -15,6 +15,7 @@ from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, Corpu
 from inkplex_data.corpus.families import marks_of
 from inkplex_data.corpus.names import check_names
 from inkplex_data.corpus.paths import Paths
+from inkplex_data.corpus.sidecars.named_files import find_files
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import word_suffixes
@@ -131,8 +132,11 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
     if draft.recording_starts_at_us is not None and recording is None:
         rule = "is given, but the call has no recording"
         raise FaultError(Fault(rule, pointer="/recording_starts_at", code=LINE_INVALID))
+    known: tuple[Path | None, ...] = ()
     if sidecar_path is not None:
-        draft = _with_sidecar(draft, _sidecar(sidecar_path))
+        sidecar = _sidecar(sidecar_path)
+        known = find_files(sidecar, sidecar_path.parent, paths)
+        draft = _with_sidecar(draft, sidecar)
     return CallEntry(
         call_id=draft.call_id,
         audio=audio,
@@ -150,6 +154,7 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
         source=source,
         where=draft.where,
         marks=draft.marks,
+        named=known,
     )
 
 

@@ -155,7 +155,9 @@ class CallText:
             )
             for index, word in enumerate(known.items)
         ]
-        return Transcript(raw, "sidecar", self.entry.sidecar or Path(), method=known.method or "")
+        agent = known.main_speaker if known.main_speaker != SPEAKER_MAIN else None
+        where = self.entry.sidecar or Path()
+        return Transcript(raw, "sidecar", where, method=known.method or "", agent=agent)
 
     @property
     def best_transcript(self) -> Transcript | None:

@@ -31,6 +31,10 @@ WORDS = table(
             "The offset between a side's own clock and the shared one changes within the call.",
             "Check the words of that side against its audio.",
         ),
+        "words-transcript-differs": info(
+            "The sidecar's `transcript` is not what its words of the main speaker spell.",
+            "Correct the one that is wrong; the text stream is made of the words.",
+        ),
         "words-mismatch": info(
             "The sidecar says that text and audio differ; text and agent audio carry no loss where it says so.",
             "Correct the text, and say `mismatch: none`.",

@@ -265,12 +265,6 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
     """The call's row; `dropped` words of its transcript came to nothing before there was a text stream."""
     entry, scan = job.entry, job.scan
     unplaced = [drop for drop in text.drops if drop.reason != "other-speaker"]
-    start_s = (
-        sidecar.targets.response_start_s if sidecar is not None and sidecar.targets is not None else None
-    )
-    response_frame = None if start_s is None else seconds_to_us(start_s) // FRAME_US
-    if response_frame is not None and not 0 <= response_frame < scan.frames:
-        response_frame = None
     return {
         "call_id": entry.call_id,
         "call_ix": job.call_ix,
@@ -286,7 +280,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "words_dropped": dropped + len({drop.word for drop in unplaced if text.word_placed[drop.word] == 0}),
         "pieces_dropped": sum(drop.pieces for drop in unplaced),
         "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
-        "response_start_frame": response_frame,
+        "response_start_frame": None if sidecar is None else response_frame(sidecar, scan.frames),
         "audio_sha256": scan.audio_sha256,
         "codec": tools.codec(job.recipe.codec.id).identity.id,
         "source": entry.source,
@@ -311,6 +305,13 @@ def told_columns(sidecar: Sidecar) -> dict[str, Any]:
         row["target_statuses"] = [target.status for target in targets]
         row["target_writers"] = [target.writer for target in targets]
     return row
+
+
+def response_frame(sidecar: Sidecar, frames: int) -> int | None:
+    """The frame in which the response begins; None where the sidecar names none inside the call."""
+    start_s = sidecar.targets.response_start_s if sidecar.targets is not None else None
+    frame = -1 if start_s is None else seconds_to_us(start_s) // FRAME_US
+    return frame if 0 <= frame < frames else None
 
 
 def channel_row(entry: CallEntry) -> dict[str, int]:

@@ -14,9 +14,11 @@ from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.sidecars.against_audio import AudioFile, audio_differences
 from inkplex_data.corpus.sidecars.loss_mask import mismatched, uncertain_words
+from inkplex_data.corpus.sidecars.named_files import differing_files, named_files
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar, Words
 from inkplex_data.corpus.swap import SUFFIX
 from inkplex_data.pipeline.calls.prepare import PreparedCall
+from inkplex_data.pipeline.stamp import file_sha256
 from inkplex_data.problems import ProblemLog
 
 SIDECAR_KEYS: Final = ("words.uncertainty_limit_s",)
@@ -33,7 +35,8 @@ def check_sidecar(
 ) -> None:
     """Compare and report. `given`: the call as the corpus has it; `inputs`: the digests of its files.
 
-    Raises CallRefused (sidecar-audio-differs) for a sidecar of other audio.
+    Raises CallRefused: sidecar-audio-differs for a sidecar of other audio, sidecar-file-differs where a file that it
+    names has not the digest that it gives.
     """
     sidecar = prepared.text.sidecar
     if sidecar is None or given.sidecar is None:
@@ -45,6 +48,7 @@ def check_sidecar(
         differing = audio_differences(sidecar.audio, list(_files(own, scan, inputs)))
         if differing:
             log.add("sidecar-audio-differs", "; ".join(differing), item=given.sidecar.name)
+    _compare_files(prepared, given, log)
     _note_identity(sidecar, given, log)
     if sidecar.words is not None:
         _note_words(sidecar.words, samples_to_us(scan.samples), recipe, log)
@@ -66,6 +70,17 @@ def _files(files: CallFiles, scan: AudioScan, inputs: str) -> Iterator[AudioFile
             break
 
 
+def _compare_files(prepared: PreparedCall, given: CallEntry, log: ProblemLog) -> None:
+    whole = prepared.text.unswapped_sidecar
+    assert whole is not None
+    digests = [file_sha256(path) if path is not None else None for path in given.named]
+    differing, missing = differing_files(named_files(whole), digests)
+    if differing:
+        log.add("sidecar-file-differs", ", ".join(differing))
+    if missing:
+        log.add("sidecar-file-missing", ", ".join(missing))
+
+
 def _note_identity(sidecar: Sidecar, given: CallEntry, log: ProblemLog) -> None:
     own = given.call_id.removesuffix(SUFFIX) if given.swapped else given.call_id
     names = {own, Path(own).name, *(path.stem for path in given.audio_paths)}
@@ -74,6 +89,9 @@ def _note_identity(sidecar: Sidecar, given: CallEntry, log: ProblemLog) -> None:
 
 
 def _note_words(words: Words, duration_us: int, recipe: Recipe, log: ProblemLog) -> None:
+    spoken = " ".join(word.text for word in words.items if word.speaker == words.main_speaker)
+    if words.items and words.transcript is not None and _letters(spoken) != _letters(words.transcript):
+        log.add("words-transcript-differs", f"{len(words.items)} words, {len(words.transcript)} characters")
     if words.mismatch == "known":
         spans = mismatched(words, -(-duration_us // FRAME_US) * FRAME_US)
         log.add("words-mismatch", "in " + ", ".join(f"{start} to {end} µs" for start, end in spans[:8]))
@@ -82,3 +100,7 @@ def _note_words(words: Words, duration_us: int, recipe: Recipe, log: ProblemLog)
     uncertain = uncertain_words(words, seconds_to_us(recipe.words.uncertainty_limit_s))
     if uncertain:
         log.add("words-uncertain", f"{len(uncertain)} of {len(words.items)} words")
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
