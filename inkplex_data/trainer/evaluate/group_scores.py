@@ -35,7 +35,7 @@ def group_scores(scores: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 def group_text(groups: pl.DataFrame) -> str:
     """Losses on first pieces, the deciding measure, as an aligned table for a terminal; empty without groups."""
-    lines = [("first pieces of", "calls", *MEMORIES)]
+    lines: list[tuple[str, ...]] = [("first pieces of", "calls", *MEMORIES)]
     for row in groups.filter(measure="first piece").iter_rows(named=True):
         losses = ("–" if row[memory] is None else f"{row[memory]:.4f}" for memory in MEMORIES)
         lines.append((f"{row['by']} {row['group']}", f"{row['calls']:,}", *losses))
