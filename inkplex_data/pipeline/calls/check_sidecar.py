@@ -18,7 +18,6 @@ from inkplex_data.corpus.sidecars.named_files import differing_files, named_file
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar, Words
 from inkplex_data.corpus.swap import SUFFIX
 from inkplex_data.pipeline.calls.prepare import PreparedCall
-from inkplex_data.pipeline.stamp import file_sha256
 from inkplex_data.problems import ProblemLog
 
 SIDECAR_KEYS: Final = ("words.uncertainty_limit_s",)
@@ -48,7 +47,7 @@ def check_sidecar(
         differing = audio_differences(sidecar.audio, list(_files(own, scan, inputs)))
         if differing:
             log.add("sidecar-audio-differs", "; ".join(differing), item=given.sidecar.name)
-    _compare_files(prepared, given, log)
+    _compare_files(prepared, given, inputs, log)
     _note_identity(sidecar, given, log)
     if sidecar.words is not None:
         _note_words(sidecar.words, samples_to_us(scan.samples), recipe, log)
@@ -70,10 +69,12 @@ def _files(files: CallFiles, scan: AudioScan, inputs: str) -> Iterator[AudioFile
             break
 
 
-def _compare_files(prepared: PreparedCall, given: CallEntry, log: ProblemLog) -> None:
+def _compare_files(prepared: PreparedCall, given: CallEntry, inputs: str, log: ProblemLog) -> None:
     whole = prepared.text.unswapped_sidecar
     assert whole is not None
-    digests = [file_sha256(path) if path is not None else None for path in given.named]
+    known = json.loads(inputs).get("named", [])
+    found = iter([known] if isinstance(known, str) else known)
+    digests = [next(found) if path is not None else None for path in given.named]
     differing, missing = differing_files(named_files(whole), digests)
     if differing:
         log.add("sidecar-file-differs", ", ".join(differing))

@@ -15,7 +15,7 @@ import polars as pl
 
 from inkplex_data.atomic import json_bytes, together
 from inkplex_data.errors import UsageError
-from inkplex_data.store.call_groups import TOLD
+from inkplex_data.store.call_groups import GROUPINGS, TOLD, call_groups
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
 from inkplex_data.trainer.evaluate.generate import summarise_generations
@@ -35,13 +35,15 @@ SCHEMA = "inkplex/evaluation@1"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """scores: `scores.SCORES`; summary: `scores.SUMMARY`; groups: `group_scores.GROUP_SCORES`; twins: `twin_scores.TWIN_SCORES`, and their summary."""
+    """scores: `scores.SCORES`; summary: `scores.SUMMARY`; groups: `group_scores.GROUP_SCORES`, of calls
+    about which `told` says something; twins: `twin_scores.TWIN_SCORES`, and their summary."""
 
     scores: pl.DataFrame
     summary: pl.DataFrame
     groups: pl.DataFrame
     twins: pl.DataFrame
     twin_summary: dict[str, Any]
+    told: pl.DataFrame
 
     def text(self) -> str:
         """The tables for a terminal."""
@@ -104,12 +106,14 @@ def evaluate(
     else:
         pairs = score_twins(trained.model, store, split=split, calls=calls)
         left_out = twin_pairs(store, split, calls).height - pairs.height
+    told = store.calls().select("call_id", *TOLD).collect()
     return Evaluation(
         scores=scores,
         summary=summarise(scores, resamples=resamples, seed=seed),
-        groups=group_scores(scores, store.calls().select("call_id", *TOLD).collect()),
+        groups=group_scores(scores, told),
         twins=pairs,
         twin_summary=summarise_twins(pairs, left_out=left_out, resamples=resamples, seed=seed),
+        told=told,
     )
 
 
@@ -130,6 +134,15 @@ def write_evaluation(
     body["groups"] = found.groups.to_dicts()
     if generations is not None:
         body["generations"] = summarise_generations(generations)
+        body["generation_groups"] = [
+            {
+                "by": by,
+                "group": group,
+                "generations": summarise_generations(generations.join(own, on="call_id", how="semi")),
+            }
+            for by in GROUPINGS
+            for (group,), own in call_groups(found.told, by).group_by("group", maintain_order=True)
+        ]
     out.mkdir(parents=True, exist_ok=True)
     document = out / "evaluation.json"
     with together(last=document) as new:
