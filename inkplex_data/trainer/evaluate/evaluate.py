@@ -134,15 +134,7 @@ def write_evaluation(
     body["groups"] = found.groups.to_dicts()
     if generations is not None:
         body["generations"] = summarise_generations(generations)
-        body["generation_groups"] = [
-            {
-                "by": by,
-                "group": group,
-                "generations": summarise_generations(generations.join(own, on="call_id", how="semi")),
-            }
-            for by in GROUPINGS
-            for (group,), own in call_groups(found.told, by).group_by("group", maintain_order=True)
-        ]
+        body["generation_groups"] = _generation_groups(generations, found.told)
     out.mkdir(parents=True, exist_ok=True)
     document = out / "evaluation.json"
     with together(last=document) as new:
@@ -152,3 +144,16 @@ def write_evaluation(
             new(out / f"{name}.parquet").write(data.getbuffer())
         new(document).write(json_bytes(body, indent=1))
     return body
+
+
+def _generation_groups(generations: pl.DataFrame, told: pl.DataFrame) -> list[dict[str, Any]]:
+    spoken = told.join(generations, on="call_id", how="semi")
+    return [
+        {
+            "by": by,
+            "group": group,
+            "generations": summarise_generations(generations.join(own, on="call_id", how="semi")),
+        }
+        for by in GROUPINGS
+        for (group,), own in call_groups(spoken, by).group_by("group", maintain_order=True)
+    ]
