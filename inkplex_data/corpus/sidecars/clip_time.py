@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from inkplex_data.clock import seconds_to_us, us_to_seconds
-from inkplex_data.corpus.fields import Model
+from inkplex_data.corpus.fields import SECONDS_LIMIT, Model
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
+from inkplex_data.faults import Fault, FaultError
 
 TIMES: Final = frozenset(
     {"start_s", "end_s", "available_at_s", "ready_at_s", "response_start_s", "at_s", "event_at_s"}
@@ -17,7 +18,10 @@ Moved = TypeVar("Moved", bound=Model)
 
 
 def in_clip_time(sidecar: Sidecar) -> Sidecar:
-    """The same sidecar with `times: clip`. One whose clip is the beginning of its source stays as it is."""
+    """The same sidecar with `times: clip`. One whose clip is the beginning of its source stays as it is.
+
+    Raises FaultError for a time that does not fit in 64-bit microseconds once it is moved.
+    """
     audio = sidecar.audio
     if audio is None or audio.times == "clip" or not audio.offset_s:
         return sidecar
@@ -27,7 +31,7 @@ def in_clip_time(sidecar: Sidecar) -> Sidecar:
 
 def _moved(model: Moved, by_us: int) -> Moved:
     """The model with each of TIMES in it earlier by `by_us`, exact in microseconds."""
-    update: dict[str, object] = {}
+    update: dict[str, Any] = {}
     for name in type(model).model_fields:
         value = getattr(model, name)
         if isinstance(value, Model):
@@ -36,4 +40,6 @@ def _moved(model: Moved, by_us: int) -> Moved:
             update[name] = [_moved(item, by_us) for item in value]
         elif name in TIMES and value is not None:
             update[name] = us_to_seconds(seconds_to_us(value) - by_us)
+            if update[name] < -SECONDS_LIMIT:
+                raise FaultError(Fault("is too long before the clip", f"{value} s", f"/{name}"))
     return model.model_copy(update={name: new for name, new in update.items() if new != getattr(model, name)})

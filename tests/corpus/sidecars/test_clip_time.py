@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from inkplex_data.corpus.sidecars.clip_time import in_clip_time
 from inkplex_data.corpus.sidecars.crop import crop
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
+from inkplex_data.errors import CallRefused
 
 
 def sidecar(**audio: Any) -> Sidecar:
@@ -70,3 +73,13 @@ def test_a_crop_written_and_read_again_is_the_same(tmp_path: Path) -> None:
     assert part.words is not None and part.words.items[0].start_s == 0.05
     # Sidecars of a source's beginning, as those of the example corpus, mean the same by either name.
     assert crop(sidecar(times="clip"), 10, 20) == crop(sidecar(), 10, 20)
+
+
+def test_a_time_that_cannot_be_moved_refuses_the_call(tmp_path: Path) -> None:
+    document = sidecar(offset_s=9.2e12).to_json()
+    document["targets"]["response_start_s"] = -9.2e12
+    path = tmp_path / "far.sidecar.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(CallRefused, match="/response_start_s is too long before the clip") as caught:
+        read_sidecar(path)
+    assert caught.value.code == "sidecar-invalid"
