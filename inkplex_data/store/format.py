@@ -1,5 +1,7 @@
 """Store format 1: names, table schemas and array geometry. No I/O here. (Tokens and versions: `memory/tables.py`.)
 
+A table may gain nullable columns, and a shard tables: `ADDED` names what shards lack that were written before.
+
 Layout (docs/reference/store.md has the whole of it):
     store.json   snapshots/NNNNNN.json   calls|problems|splits|recordings|prefixes.parquet
     calls/NNNNNN/        calls, words, versions, problems .parquet   arrays.zarr   shard.json
@@ -13,6 +15,8 @@ from typing import Final, Literal
 
 import polars as pl
 
+from inkplex_data.memory.tables import TOKENS, VERSIONS
+
 FORMAT: Final = 1
 
 ShardKind = Literal["calls", "recordings", "prefixes"]
@@ -21,19 +25,6 @@ SHARD_KINDS: Final[tuple[ShardKind, ...]] = ("calls", "recordings", "prefixes")
 STATES_INNER_ROWS: Final = 64
 STATES_SHARD_ROWS: Final = 8_192
 FRAME_CHUNK: Final = 4_096
-
-LATER: Final[dict[str, dict[str, pl.DataType]]] = {
-    "calls": {
-        "family_reason": pl.String(),
-        "agent_origin": pl.String(),
-        "caller_origin": pl.String(),
-        "decisions": pl.List(pl.String()),
-        "target_statuses": pl.List(pl.String()),
-        "target_writers": pl.List(pl.String()),
-    },
-    "words": {"uncertainty_us": pl.Int64(), "provenance": pl.String()},
-}
-"""Nullable columns of a shard's tables that stores begun earlier lack; they read as null there (`TableReader`)."""
 
 CALLS: Final[dict[str, pl.DataType]] = {
     "call_id": pl.String(),
@@ -64,7 +55,12 @@ CALLS: Final[dict[str, pl.DataType]] = {
     "source": pl.String(),
     "text_conditions": pl.String(),
     "sidecar": pl.String(),
-    **LATER["calls"],
+    "family_reason": pl.String(),
+    "agent_origin": pl.String(),
+    "caller_origin": pl.String(),
+    "decisions": pl.List(pl.String()),
+    "target_statuses": pl.List(pl.String()),
+    "target_writers": pl.List(pl.String()),
 }
 """Columns every calls table has; builders may append more (turn statistics). `text_conditions` and
 `sidecar` hold JSON text. `source` is the path as the corpus spells it. The last six are null where nothing is known:
@@ -83,7 +79,8 @@ WORDS: Final[dict[str, pl.DataType]] = {
     "placed": pl.Int16(),
     "confidence": pl.Float32(),
     "method": pl.String(),
-    **LATER["words"],
+    "uncertainty_us": pl.Int64(),
+    "provenance": pl.String(),
 }
 """`frame` is the onset frame, −1 where no piece was placed; `placed` counts the pieces that survived."""
 
@@ -128,3 +125,30 @@ PREFIXES: Final[dict[str, pl.DataType]] = {
 }
 
 SPLIT_TABLE: Final[dict[str, pl.DataType]] = {"family": pl.String(), "split": pl.String()}
+
+TABLES: Final[dict[ShardKind, dict[str, dict[str, pl.DataType]]]] = {
+    "calls": {"calls": CALLS, "words": WORDS, "versions": VERSIONS, "problems": PROBLEMS},
+    "recordings": {"recordings": RECORDINGS, "tokens": TOKENS},
+    "prefixes": {"prefixes": PREFIXES},
+}
+
+ADDED: Final[dict[str, frozenset[str]]] = {
+    "calls": frozenset(
+        {
+            "family_reason",
+            "agent_origin",
+            "caller_origin",
+            "decisions",
+            "target_statuses",
+            "target_writers",
+        }
+    ),
+    "words": frozenset({"uncertainty_us", "provenance"}),
+}
+"""Columns by table that older shards lack, read as null. A table all of whose columns are here may itself be absent."""
+
+
+def added_columns(table: str) -> dict[str, pl.DataType]:
+    """The columns of a table that older shards may lack, with their types."""
+    schemas = {name: schema for tables in TABLES.values() for name, schema in tables.items()}
+    return {name: dtype for name, dtype in schemas.get(table, {}).items() if name in ADDED.get(table, ())}

@@ -132,10 +132,10 @@ class TableReader:
         *,
         digest: FileDigest | None = None,
         data: bytes | None = None,
-        later: Schema | None = None,
+        added: Schema | None = None,
     ) -> None:
         """`digest` is what the file was published with, compared before anything of it is believed; `data` are the
-        file's bytes where they are in memory already. Columns of `later` that the file lacks read as null.
+        file's bytes where they are in memory already; `added` are columns that read as null where the file lacks them.
 
         Raises StoreCorruptError if the file is missing, is another one or its footer cannot be read.
         """
@@ -150,9 +150,8 @@ class TableReader:
         with self._open() as file:
             self._metadata = file.metadata
             stored = self._polars(file.schema_arrow)
-        absent = {name: dtype for name, dtype in (later or {}).items() if name not in stored}
-        self._absent = pl.DataFrame(schema=absent).to_arrow(compat_level=_COMPAT).schema
-        self.schema: dict[str, pl.DataType] = stored | absent
+        self._absent = {name: dtype for name, dtype in (added or {}).items() if name not in stored}
+        self.schema: dict[str, pl.DataType] = {**stored, **self._absent}
         counts = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
         self._check_claims(counts)
         self._ends = list(accumulate(counts))
@@ -180,7 +179,7 @@ class TableReader:
         return table.select(names)
 
     def read_arrow(self, offset: int = 0, rows: int | None = None, *, columns: Sequence[str]) -> pa.Table:
-        """The same as an Arrow table, whose columns stand in the file's order."""
+        """The same as an Arrow table, whose columns stand in the file's order, those that it lacks last."""
         rows = self.rows - offset if rows is None else rows
         if offset < 0 or rows < 0 or offset + rows > self.rows:
             raise self._corrupt(f"has {self.rows:,} rows, not {offset:,} to {offset + rows:,}")
@@ -189,17 +188,16 @@ class TableReader:
         groups, skip = groups_of(self._ends, offset, rows)
         try:
             with self._open() as file:
-                kept = [name for name in columns if name not in self._absent.names]
-                table = file.read_row_groups(groups, columns=kept, use_threads=False)
+                stored = [name for name in columns if name not in self._absent]
+                table = file.read_row_groups(groups, columns=stored, use_threads=False)
         except StoreError:
             raise
         except _UNREADABLE as error:
             raise self._corrupt(f"cannot be read: {error}") from error
-        table = table.slice(skip, rows)
         for name in columns:
-            if name in self._absent.names:
-                table = table.append_column(name, pa.nulls(rows, self._absent.field(name).type))
-        return table
+            if name in self._absent:
+                table = table.append_column(name, self._nulls(name, table.num_rows))
+        return table.slice(skip, rows)
 
     def chunks(self, *, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, one row group at a time."""
@@ -207,6 +205,11 @@ class TableReader:
         for end in self._ends:
             yield self.read(start, end - start, columns=columns)
             start = end
+
+    def _nulls(self, name: str, rows: int) -> Any:
+        return (
+            pl.Series(name, [None], self._absent[name]).new_from_index(0, rows).to_arrow(compat_level=_COMPAT)
+        )
 
     def _open(self) -> Any:
         try:

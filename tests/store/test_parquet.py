@@ -56,7 +56,7 @@ def test_one_row_group_per_part(tmp_path: Path) -> None:
 def test_columns_that_came_later_read_as_null(tmp_path: Path) -> None:
     whole = write(tmp_path / "t.parquet", [3, 2])
     later = {"s": pl.String(), "more": pl.List(pl.String()), "most": pl.Int64()}
-    reader = TableReader(LocalFiles(tmp_path), "t.parquet", later=later)
+    reader = TableReader(LocalFiles(tmp_path), "t.parquet", added=later)
     assert reader.schema == {**SCHEMA, "more": pl.List(pl.String()), "most": pl.Int64()}
     assert reader.read(2, 2).select(list(SCHEMA)).equals(whole[2:4])
     assert reader.read(2, 2)["more"].to_list() == [None, None]
