@@ -289,7 +289,9 @@ def _summary(
         agent_samples=min(agent.samples_24k, caller.samples_24k) if audio.is_single else agent.samples_24k,
         caller_samples=0 if audio.is_single else caller.samples_24k,
         rates_hz={side: stats[side].sample_rate_hz for side in SIDES},
-        sha256=hashlib.sha256(f"agent {digests['agent']}\ncaller {digests['caller']}\n".encode()).hexdigest(),
+        native_samples={side: stats[side].samples for side in SIDES},
+        sha256=_pair_sha256(digests["agent"], digests["caller"]),
+        exchanged_sha256=_pair_sha256(digests["caller"], digests["agent"]),
         channel_sha256=digests,
         silent={side: stats[side].silent for side in SIDES},
         peak={side: stats[side].peak for side in SIDES},
@@ -302,6 +304,10 @@ def _summary(
         holes=holes,
         fingerprint=fingerprint,
     )
+
+
+def _pair_sha256(agent: str, caller: str) -> str:
+    return hashlib.sha256(f"agent {agent}\ncaller {caller}\n".encode()).hexdigest()
 
 
 def _at_24k(spans: Iterable[Span], rate_hz: int) -> Iterator[Span]:

@@ -40,11 +40,12 @@ TOLD_SPANS = 8
 
 @dataclass(frozen=True)
 class AudioScan:
-    """What one decoding pass found. Sample counts are at 24 kHz.
+    """What one decoding pass found. Sample counts are at 24 kHz, `native_samples` at each side's own rate.
 
     `samples` is that of the longer channel; a stream of the other is padded to it with zeros that are not
     silence but missing, the frame in which it ends included. `sha256` covers the decoded samples and rates of both
-    channels, so the same call in another lossless container, or as two mono files, has the same one.
+    channels, so the same call in another lossless container, or as two mono files, has the same one;
+    `exchanged_sha256` is what it would be with the two channels exchanged.
     `band_hz` is the highest frequency that each side uses, None where it is silent. `bleed` is what of each
     side's voice the other side's channel holds, None where nothing can be told from chance. `levels_db` are dBFS of
     steps of 10 ms, float32 [steps], as `audio.activity.LevelMeter` measures them at the native rate. `holes` are the
@@ -58,7 +59,9 @@ class AudioScan:
     agent_samples: int
     caller_samples: int
     rates_hz: Mapping[Side, int]
+    native_samples: Mapping[Side, int]
     sha256: str
+    exchanged_sha256: str
     channel_sha256: Mapping[Side, str]
     silent: Mapping[Side, bool]
     peak: Mapping[Side, float]
@@ -224,8 +227,8 @@ def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> 
         return
     found = f"declares {declared:,} samples, {decoded:,} decode"
     missing = declared - decoded
-    if reason is None and (source.is_placeholder or missing <= _slack(source)):
-        if not source.is_rounded or -missing > _slack(source):
+    if reason is None and (source.is_placeholder or missing <= slack_samples(source)):
+        if not source.is_rounded or -missing > slack_samples(source):
             log.add("audio-length-differs", f"{found}; all of those are used", item=item)
     elif source.container.startswith("OGG") and source.cut is None:
         # Ogg's last page tells the true length, so what is missing is missing in the middle.
@@ -241,7 +244,8 @@ def _spans(spans: Sequence[Span], rate_hz: int) -> str:
     return ", ".join(told + more)
 
 
-def _slack(source: AudioSource) -> int:
+def slack_samples(source: AudioSource) -> int:
+    """By how many samples what a file declares and what decodes may differ."""
     return 0 if source.is_lossless else CODEC_SLACK_SAMPLES
 
 

@@ -16,6 +16,7 @@ from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.clock import SAMPLE_RATE_HZ, resampled_samples
 
 QUALITY = "VHQ"
+RESAMPLER = f"soxr {QUALITY}"
 
 
 class StreamResampler:

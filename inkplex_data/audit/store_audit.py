@@ -16,9 +16,9 @@ import polars as pl
 from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
 from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
 from inkplex_data.audit.sidecar_evidence import audit_sidecar, read_stored_sidecar
+from inkplex_data.audit.sidecar_mask import stored_mask
 from inkplex_data.audit.stored_prefixes import PrefixAudit
 from inkplex_data.audit.token_tables import audit_tokens
-from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.errors import CausalityError, InkplexError
 from inkplex_data.faults import Fault
 from inkplex_data.grid import TEXT_CARD
@@ -174,7 +174,11 @@ class _Auditor:
         self.audit.frames += call.frames
         self.audit.words += call.words.height
         text = call.row["sidecar"]
-        permitted = None if text is None else frame_mask(read_stored_sidecar(text, call.call_id), call.frames)
+        permitted = (
+            None
+            if text is None
+            else stored_mask(self.store, read_stored_sidecar(text, call.call_id), call.frames)
+        )
         _refuse(frame_faults(call, self.text_rules, permitted))
         _refuse(word_faults(call, call.words, self.text_rules))
 

@@ -34,19 +34,21 @@ def split(
     from collections import Counter
 
     from inkplex_data.atomic import replacing
+    from inkplex_data.corpus.families import family_links
     from inkplex_data.corpus.models import SplitsFile
     from inkplex_data.corpus.read_corpus import read_corpus
     from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families, read_splits
 
     entries = read_corpus(corpus).entries
     fractions = {"validation": validation, "test": test}
+    links = family_links((entry.call_id, entry.family, entry.marks) for entry in entries)
     assigned = assign_splits(
         [entry.family for entry in entries],
         read_splits(frozen).families if frozen is not None else {},
         fractions,
         seed,
         given=given_splits(entries),
-        together=linked_families(entries),
+        together=[*linked_families(entries), *({link.family, link.owner_family} for link in links)],
     )
     document = SplitsFile.model_validate(
         {"schema": "inkplex/splits@1", "seed": seed, "fractions": fractions, "families": assigned}

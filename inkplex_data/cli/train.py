@@ -169,6 +169,12 @@ def evaluate(
     ),
     call: list[str] | None = typer.Option(None, help="Evaluate only this call; may be repeated."),
     panel: bool = typer.Option(False, "--panel", help="Evaluate only the calls of the run's frozen panel."),
+    only: list[str] | None = typer.Option(
+        None,
+        metavar="COLUMN=VALUE",
+        help="Evaluate only calls of this agent_origin, caller_origin, decisions, target_statuses or target_writers; "
+        "may be repeated.",
+    ),
     memory: list[str] | None = typer.Option(
         None, help="none, own or wrong; may be repeated. All three by default."
     ),
@@ -192,13 +198,14 @@ def evaluate(
     """
     from inkplex_data.atomic import only_writer
     from inkplex_data.pipeline.progress import SilentReporter, reporter_for
+    from inkplex_data.store.call_groups import parse_filter
     from inkplex_data.store.reader import open_store
     from inkplex_data.trainer.evaluate import evaluate as evaluation
     from inkplex_data.trainer.evaluate.generate import Generator, generations_text, measure_generations
     from inkplex_data.trainer.evaluate.render import store_codec
     from inkplex_data.trainer.evaluate.replay import ReplayOptions
     from inkplex_data.trainer.evaluate.scores import MEMORIES
-    from inkplex_data.trainer.evaluate.scoring import scorable
+    from inkplex_data.trainer.evaluate.scoring import chosen_calls, scorable
     from inkplex_data.trainer.run.panel import read_panel
     from inkplex_data.trainer.run.run_files import PANEL_FILE
 
@@ -213,6 +220,8 @@ def evaluate(
         folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
         stack.enter_context(only_writer(folder))
         reporter = SilentReporter() if json_output else reporter_for()
+        if only:
+            calls = chosen_calls(opened, split, parse_filter(only), calls)
         counts = [len(scorable(opened, split, name, calls)) for name in memories]
         reporter.stage("score", sum(counts))
         found = evaluation.evaluate(

@@ -89,6 +89,9 @@ class WordsConfig(Section):
         description="what aligns those words to the audio: pocketsphinx, a folder or hub id of a CTC model, or none",
     )
     language: str = Field("en", description="language of those words")
+    uncertainty_limit_s: Annotated[float, Field(ge=0, le=3600)] = Field(
+        0.5, description="seconds; the text around a word whose times may be off by more carries no loss"
+    )
 
     @field_validator("whisper")
     @classmethod

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, CorpusKind
+from inkplex_data.corpus.families import marks_of
 from inkplex_data.corpus.names import check_names
 from inkplex_data.corpus.paths import Paths
+from inkplex_data.corpus.sidecars.named_files import find_files
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import word_suffixes
@@ -54,6 +56,7 @@ class Draft:
     channels: ChannelSpec | None = None
     text_conditions: dict[str, Any] | None = None
     duration_s: float | None = None
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,8 +132,11 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
     if draft.recording_starts_at_us is not None and recording is None:
         rule = "is given, but the call has no recording"
         raise FaultError(Fault(rule, pointer="/recording_starts_at", code=LINE_INVALID))
+    known: tuple[Path | None, ...] = ()
     if sidecar_path is not None:
-        draft = _with_sidecar(draft, _sidecar(sidecar_path))
+        sidecar = _sidecar(sidecar_path)
+        known = find_files(sidecar, sidecar_path.parent, paths)
+        draft = _with_sidecar(draft, sidecar)
     return CallEntry(
         call_id=draft.call_id,
         audio=audio,
@@ -147,6 +153,8 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
         duration_s=draft.duration_s,
         source=source,
         where=draft.where,
+        marks=draft.marks,
+        named=known,
     )
 
 
@@ -196,11 +204,15 @@ def _with_sidecar(draft: Draft, sidecar: Sidecar) -> Draft:
     starts_at_us = None
     if updates is not None and updates.mapping is not None:
         starts_at_us = seconds_to_us(updates.mapping.recording_starts_at_s)
-    said = {
+    said: dict[str, tuple[object, object]] = {
         "family": (draft.family, identity.family),
         "split": (draft.split, identity.split),
         "recording_starts_at_us": (draft.recording_starts_at_us, starts_at_us),
     }
+    channels = _sidecar_channels(draft, sidecar)
+    voice = draft.voice or (prompt.voice if prompt is not None else None)
+    agent_voice = sidecar.audio.agent.voice if sidecar.audio is not None else None
+    said |= {"channels": (draft.channels, channels), "voice": (voice, agent_voice)}
     faults = [
         Fault(
             f"differs from the sidecar's {short(other)}",
@@ -221,8 +233,9 @@ def _with_sidecar(draft: Draft, sidecar: Sidecar) -> Draft:
             starts_at_us if draft.recording_starts_at_us is None else draft.recording_starts_at_us
         ),
         role=draft.role if draft.role is not None or prompt is None else prompt.role,
-        voice=draft.voice if draft.voice is not None or prompt is None else prompt.voice,
-        channels=draft.channels or _sidecar_channels(draft, sidecar),
+        voice=voice or (agent_voice if prompt is None else None),
+        channels=draft.channels or channels,
+        marks=marks_of(identity),
     )
 
 

@@ -53,10 +53,12 @@ def speaker_rule(
 
 @dataclass(frozen=True)
 class CallText:
-    """The files of `entry` that are text. `rule` finds the agent among the labels of its words."""
+    """The files of `entry` that are text. `rule` finds the agent among the labels of its words; `has_made_words`: they
+    are not the corpus's own."""
 
     entry: CallEntry
     rule: SpeakerRule
+    has_made_words: bool = False
 
     @classmethod
     def of(cls, entry: CallEntry, *, agent: str | None = None, main: str | None = SPEAKER_MAIN) -> CallText:
@@ -91,10 +93,11 @@ class CallText:
 
     def with_made_words(self, words: Path) -> CallText:
         """With a word file whose labels are those of this call already, whatever the rule was."""
-        return self._with(replace(self.entry, words=words), SpeakerRule(main=self.rule.main))
+        made = self._with(replace(self.entry, words=words), SpeakerRule(main=self.rule.main))
+        return replace(made, has_made_words=True)
 
     def _with(self, entry: CallEntry, rule: SpeakerRule) -> CallText:
-        other = CallText(entry, rule)
+        other = CallText(entry, rule, self.has_made_words)
         kept = {
             "unswapped_sidecar": entry.sidecar == self.entry.sidecar,
             "_read": entry.words == self.entry.words,
@@ -142,11 +145,19 @@ class CallText:
             return None
         raw = [
             RawWord(
-                word.text, word.start_s, word.end_s, word.speaker, word.confidence, f"/words/items/{index}"
+                word.text,
+                word.start_s,
+                word.end_s,
+                word.speaker,
+                word.confidence,
+                f"/words/items/{index}",
+                uncertainty_s=word.uncertainty_s,
             )
             for index, word in enumerate(known.items)
         ]
-        return Transcript(raw, "sidecar", self.entry.sidecar or Path(), method=known.method or "")
+        agent = known.main_speaker if known.main_speaker != SPEAKER_MAIN else None
+        where = self.entry.sidecar or Path()
+        return Transcript(raw, "sidecar", where, method=known.method or "", agent=agent)
 
     @property
     def best_transcript(self) -> Transcript | None:
@@ -165,7 +176,11 @@ class CallText:
         found = self.best_transcript
         if found is None:
             return []
-        return timed_words(map_speakers(found, self.rule), duration_us=duration_us, log=log)
+        words = timed_words(map_speakers(found, self.rule), duration_us=duration_us, log=log)
+        told = self.sidecar.words if self.sidecar is not None else None
+        if told is None or told.provenance is None or self.has_made_words:
+            return words
+        return [replace(word, provenance=told.provenance) for word in words]
 
     def agent_words(self, *, duration_us: int, log: ProblemLog) -> list[TimedWord]:
         """`words`, of which the agent says at least one. Raises CallRefused (text-all-pad) where it says none."""

@@ -37,7 +37,8 @@ class CallEntry:
     `text_conditions` come from the line; those of a word file are `Transcript.text_conditions`.
     `where` is for messages: "manifest.jsonl:12". `swapped`: agent and caller are exchanged already in `audio`
     and `channels`, and not yet in words and sidecar (`corpus.swap`). `channels_assumed`: nobody named the channels;
-    they are the usual ones (left = agent), exchanged.
+    they are the usual ones (left = agent), exchanged. `marks`: what of its sidecar makes calls one family that have it
+    in common (`families.marks_of`). `named`: the files that its sidecar names (`named_files`), None for one not found.
     """
 
     call_id: str
@@ -57,6 +58,8 @@ class CallEntry:
     where: str = field(compare=False)
     swapped: bool = False
     channels_assumed: bool = False
+    marks: tuple[str, ...] = field(default=(), compare=False)
+    named: tuple[Path | None, ...] = ()
 
     @property
     def audio_paths(self) -> tuple[Path, ...]:

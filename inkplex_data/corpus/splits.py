@@ -44,8 +44,8 @@ def assign_splits(
         other, split = by_leader.setdefault(leader, (family, fixed[family]))
         if split != fixed[family]:
             raise UsageError(
-                f"families {other!r} ({split}) and {family!r} ({fixed[family]}) share a recording",
-                next_step="Calls over one recording belong in one split; correct `split` or `family`.",
+                f"families {other!r} ({split}) and {family!r} ({fixed[family]}) share a recording, source or conversation",
+                next_step="Such calls belong in one split; correct `split` or `family`.",
             )
     assigned = {}
     for family in sorted(set(families)):

@@ -46,6 +46,7 @@ class RawWord:
     confidence: float | None
     item: str
     fault: str | None = None
+    uncertainty_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class TimedWord:
     speaker: str
     confidence: float | None
     method: str
+    uncertainty_us: int | None = None
+    """How far its times may be off, where the corpus says so."""
+    provenance: str | None = None
+    """Where the text comes from, where the corpus says so."""
 
     def is_by(self, speaker: str | None) -> bool:
         """Whether `speaker` says it; None stands for everybody, whose words a single stream has."""
@@ -235,4 +240,13 @@ def _inside(word: _Word, duration_us: int, log: ProblemLog) -> TimedWord | None:
             item=word.item,
         )
         end_us = duration_us
-    return TimedWord(word.text, start_us, end_us, word.raw.speaker, word.raw.confidence, word.method)
+    off_s = word.raw.uncertainty_s
+    return TimedWord(
+        word.text,
+        start_us,
+        end_us,
+        word.raw.speaker,
+        word.raw.confidence,
+        word.method,
+        None if off_s is None else seconds_to_us(off_s),
+    )

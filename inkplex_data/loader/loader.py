@@ -20,6 +20,7 @@ from inkplex_data.loader.samples import Memory, Sample, SampleIndex
 from inkplex_data.loader.saved_position import parse_state, pin, reopen, state_digest
 from inkplex_data.loader.transfer import DeviceCopier
 from inkplex_data.loader.windows import Cutter
+from inkplex_data.store.call_groups import CallFilter
 from inkplex_data.store.forks import check_fork
 from inkplex_data.store.reader import Store
 
@@ -37,6 +38,7 @@ class Order:
     cutter: Cutter
     mix: Sequence[float] | None
     call_ids: Collection[str] | None
+    only: CallFilter | None = None
 
     def state(self) -> dict[str, Any]:
         """The same as JSON values, for comparison."""
@@ -50,7 +52,17 @@ class Order:
             **vars(self.cutter),
             "mix": None if self.mix is None else [float(weight) for weight in self.mix],
             "calls": calls,
+            # Without a word about it where nothing is chosen, as in states that were saved before one could.
+            **(
+                {"only": {name: sorted(_many(value)) for name, value in self.only.items()}}
+                if self.only
+                else {}
+            ),
         }
+
+
+def _many(value: str | Collection[str]) -> Collection[str]:
+    return [value] if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -219,7 +231,13 @@ class Loader:
         self.stores = list(stores)
         self._indexes = [
             SampleIndex(
-                store, number, order.split, order.cutter, memory=self._memory, call_ids=order.call_ids
+                store,
+                number,
+                order.split,
+                order.cutter,
+                memory=self._memory,
+                call_ids=order.call_ids,
+                only=order.only,
             )
             for number, store in enumerate(self.stores)
         ]

@@ -13,6 +13,7 @@ from inkplex_data.errors import UsageError
 from inkplex_data.grid import STATE_ROWS
 from inkplex_data.loader.sample_order import Permutation
 from inkplex_data.loader.windows import Cutter
+from inkplex_data.store.call_groups import CallFilter, chosen
 from inkplex_data.store.frame_streams import batch_tensors
 from inkplex_data.store.reader import Store
 
@@ -55,8 +56,9 @@ class SampleIndex:
         *,
         memory: Memory = "own",
         call_ids: Collection[str] | None = None,
+        only: CallFilter | None = None,
     ) -> None:
-        """`number` is the store's place among several. `call_ids` restricts the calls, all by default.
+        """`number` is the store's place among several. `call_ids` and `only` restrict the calls, all by default.
 
         Raises UsageError if nothing is left, for a call that is not in the split, for a prefix that leaves no
         room, and for wrong memory where calls with a recording have no partner.
@@ -64,7 +66,7 @@ class SampleIndex:
         if memory not in get_args(Memory):
             raise UsageError(f"memory is {', '.join(get_args(Memory))}, not {memory!r}")
         self.store, self.number, self.cutter, self.memory = store, number, cutter, memory
-        calls = store.catalog.frame("calls", _COLUMNS).sort("shard", "frame_offset")
+        calls = store.catalog.frame("calls", [*_COLUMNS, *(only or ())]).sort("shard", "frame_offset")
         own = calls.filter(pl.col("split") == split)
         if not own.height:
             raise UsageError(
@@ -79,6 +81,8 @@ class SampleIndex:
                     where=store.root,
                 )
             own = own.filter(pl.col("call_id").is_in(list(call_ids)))
+        if only:
+            own = chosen(own, only)
         if not own.height:
             raise UsageError("no call was asked for", where=store.root)
         self._frame_bytes = sum(tensor.frame_bytes for tensor in batch_tensors())

@@ -21,6 +21,10 @@ STORE = table(
             "The same audio appears in two families, as it is, or coded otherwise and with different splits.",
             "Give both calls the same `family`, or remove one.",
         ),
+        "family-contradicts": error(
+            "The call has its source, conversation or a reference in common with a call of another split.",
+            "Give both the same `split`, or none; a family that is published stays in its split.",
+        ),
     },
 )
 
@@ -38,8 +42,8 @@ BUILD = table(
             "Remove the file from the folder and build again; finished calls are kept.",
         ),
         "family-joined": info(
-            "A recording of the family is also in another one, coded otherwise, resampled or levelled: both are one "
-            "family, in one split.",
+            "The family has something in common with another one: a source, a conversation, a reference, or a recording "
+            "that is coded otherwise, resampled or levelled. Both are one family, in one split.",
             "Nothing to do; to say so yourself, give both calls the same `family`.",
         ),
         "family-frozen": info(

@@ -35,6 +35,22 @@ CORPUS = table(
             "The manifest and the sidecar say different things about the call.",
             "Correct one of the two, or leave the field out of one.",
         ),
+        "sidecar-audio-differs": error(
+            "The sidecar was made for other audio: the file's name, sha256, sample rate or number of samples is another.",
+            "Make the sidecar anew for this audio, or correct what it says of it under `audio`.",
+        ),
+        "sidecar-file-differs": error(
+            "A file that the sidecar names has not the sha256 that the sidecar gives.",
+            "Bring back the file that was meant, or correct the sidecar.",
+        ),
+        "sidecar-file-missing": info(
+            "The sidecar names files that are not in the corpus; nothing of them was compared.",
+            "Nothing to do, unless a path is misspelled: it is relative to the sidecar.",
+        ),
+        "sidecar-other-clip": info(
+            "The sidecar's `clip_id` is neither the call's id nor the name of its audio.",
+            "Check that it is this call's sidecar, and correct `identity.clip_id`.",
+        ),
         "duration-invalid": info(
             "The stated duration is not a positive number of seconds; the decoded audio decides.",
         ),

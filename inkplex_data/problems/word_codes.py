@@ -31,6 +31,22 @@ WORDS = table(
             "The offset between a side's own clock and the shared one changes within the call.",
             "Check the words of that side against its audio.",
         ),
+        "words-transcript-differs": info(
+            "The sidecar's `transcript` is not what its words of the main speaker spell.",
+            "Correct the one that is wrong; the text stream is made of the words.",
+        ),
+        "words-mismatch": info(
+            "The sidecar says that text and audio differ; text and agent audio carry no loss where it says so.",
+            "Correct the text, and say `mismatch: none`.",
+        ),
+        "words-mismatch-unknown": info(
+            "The sidecar has words and does not say whether they match the audio.",
+            "Compare them, for instance with `check_speech`, and say `mismatch: none` or `known`.",
+        ),
+        "words-uncertain": info(
+            "The times of words may be off by more than `words.uncertainty_limit_s`; text around them carries no loss.",
+            "Align the words again, or allow more in the recipe.",
+        ),
         "words-not-utf8": repair(
             "Bytes of the transcript are not UTF-8; each was replaced with U+FFFD.", "Save the file as UTF-8."
         ),

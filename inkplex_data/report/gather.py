@@ -110,6 +110,10 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
         "family": row["family"],
         "voice": row["voice"],
         "recording": row["recording_id"],
+        "family because": row["family_reason"],
+        "origin of agent": row["agent_origin"],
+        "origin of caller": row["caller_origin"],
+        "decisions": ", ".join(filter(None, row["decisions"] or ())) or None,
     }
     if row["recording_id"] is not None:
         facts["begins"] = f"{(row['recording_starts_at_us'] or 0) / 1e6:.2f} s into the recording"

@@ -13,8 +13,10 @@ from inkplex_data.report.summary import StoreSummary
 from inkplex_data.report.svg import html_text as _text
 from inkplex_data.report.svg import timeline_svg
 from inkplex_data.report.terminal_tables import (
+    GROUP_COLUMNS,
     SPLIT_COLUMNS,
     byte_count,
+    group_rows,
     percent,
     split_rows,
     summary_facts,
@@ -45,6 +47,8 @@ def render_page(
     yield _tiles(summary)
     yield _facts(summary_facts(summary))
     yield "<h2>Splits</h2>\n" + _splits(summary)
+    if summary.groups.height:
+        yield "<h2>Origins and targets</h2>\n" + _table(GROUP_COLUMNS, _group_cells(summary))
     yield "<h2>Problems</h2>\n" + _problems(summary)
     drawn: list[str] = []
     timelines = iter(views)
@@ -93,6 +97,10 @@ def _chips(facts: Iterable[tuple[str, str]]) -> str:
 def _splits(summary: StoreSummary) -> str:
     rows = [[_text(split or "–"), *counts] for split, *counts in split_rows(summary)]
     return _table(SPLIT_COLUMNS, rows)
+
+
+def _group_cells(summary: StoreSummary) -> list[list[str]]:
+    return [[_text(by), _text(group), *counts] for by, group, *counts in group_rows(summary)]
 
 
 def _problems(summary: StoreSummary) -> str:

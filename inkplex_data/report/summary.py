@@ -12,13 +12,15 @@ from inkplex_data.clock import US_PER_S
 from inkplex_data.corpus.word_repair import WORD_DROPS
 from inkplex_data.grid import SPLITS
 from inkplex_data.problems import CODES
+from inkplex_data.store.call_groups import GROUPINGS, call_groups
 
 US_PER_HOUR = 3_600 * US_PER_S
 
 
 @dataclass(frozen=True)
 class StoreSummary:
-    """`splits` has split, calls, families, hours; `problems` has code, severity, calls, count, meaning, remedy.
+    """`splits` has split, calls, families, hours; `groups` has by, group, calls, families, hours for what is known of the
+    calls' origins and targets (`call_groups`); `problems` has code, severity, calls, count, meaning, remedy.
 
     `bytes_by_part` maps calls, recordings, prefixes to bytes on disk; empty where they were not counted.
     `words_dropped_by_rule` maps the codes by which words of the transcripts were lost to their number in stored calls.
@@ -40,6 +42,7 @@ class StoreSummary:
     pieces_dropped: int
     refused: int
     splits: pl.DataFrame
+    groups: pl.DataFrame
     problems: pl.DataFrame
     bytes_by_part: Mapping[str, int]
     facts: Mapping[str, str]
@@ -81,6 +84,7 @@ def summarise(
         pieces_dropped=int(calls["pieces_dropped"].sum()),
         refused=sum(call_id not in stored for call_id in errors),
         splits=_splits(calls),
+        groups=_groups(calls),
         problems=_problems(problems),
         bytes_by_part=dict(bytes_by_part or {}),
         facts=_facts(description or {}),
@@ -105,6 +109,22 @@ def _splits(calls: pl.DataFrame) -> pl.DataFrame:
         )
         .sort(pl.col("split").cast(order))
     )
+
+
+def _groups(calls: pl.DataFrame) -> pl.DataFrame:
+    """One row for each group of each grouping."""
+    counted = [
+        call_groups(calls, by)
+        .join(calls.select("call_id", "family", "duration_us"), on="call_id")
+        .group_by(pl.lit(by).alias("by"), "group", maintain_order=True)
+        .agg(
+            calls=pl.len(),
+            families=pl.col("family").n_unique(),
+            hours=pl.col("duration_us").sum() / US_PER_HOUR,
+        )
+        for by in GROUPINGS
+    ]
+    return pl.concat(counted)
 
 
 def _problems(problems: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from inkplex_data.report.summary import StoreSummary
 
 QUIET = "bright_black"
 SPLIT_COLUMNS = ("split", "#calls", "#families", "#hours", "#with memory")
+GROUP_COLUMNS = ("by", "group", "#calls", "#families", "#hours")
 SEVERITY_STYLES = {"error": "bold red", "repair": "yellow", "info": QUIET}
 
 
@@ -26,6 +27,8 @@ def render_summary(summary: StoreSummary) -> RenderableType:
     parts += [Text(f"! {plain(warning)}", "bold yellow") for warning in summary.warnings]
     if summary.splits.height:
         parts += [Text(), _splits(summary)]
+    if summary.groups.height:
+        parts += [Text(), _groups(summary)]
     parts += [Text(), render_problems(summary)]
     return Group(*parts)
 
@@ -78,7 +81,12 @@ def render_statistics(table: pl.DataFrame) -> RenderableType:
     shown.add_column("unit", style=QUIET, no_wrap=True)
     for name in ("count", "mean", "p10", "median", "p90", "human"):
         shown.add_column(name, justify="right", no_wrap=True)
+    origin = None
     for row in table.iter_rows(named=True):
+        if row["origin"] != origin:
+            origin = row["origin"]
+            shown.add_section()
+            shown.add_row(_cell(f"origin {origin}", "bold"))
         numbers = [_number(row[name]) for name in ("mean", "p10", "p50", "p90", "human")]
         shown.add_row(row["measure"], row["unit"], f"{row['count']:,} {row['over']}", *numbers)
     note = "Speech is detected by level, in steps of 10 ms. Human figures: Fisher, and the mean gap over ten languages."
@@ -154,6 +162,19 @@ def _splits(summary: StoreSummary) -> Table:
     table = _table(*SPLIT_COLUMNS)
     for split, *counts in split_rows(summary):
         table.add_row(_cell(split), *counts)
+    return table
+
+
+def group_rows(summary: StoreSummary) -> Iterator[tuple[str, str, str, str, str]]:
+    """The cells of one group under `GROUP_COLUMNS`; the page and the terminal show the same."""
+    for row in summary.groups.iter_rows(named=True):
+        yield row["by"], row["group"], f"{row['calls']:,}", f"{row['families']:,}", f"{row['hours']:,.3f}"
+
+
+def _groups(summary: StoreSummary) -> Table:
+    table = _table(*GROUP_COLUMNS)
+    for by, group, *counts in group_rows(summary):
+        table.add_row(by, _cell(group), *counts)
     return table
 
 

@@ -1,5 +1,7 @@
 """Store format 1: names, table schemas and array geometry. No I/O here. (Tokens and versions: `memory/tables.py`.)
 
+A table may gain nullable columns, and a shard tables: `ADDED` names what shards lack that were written before.
+
 Layout (docs/reference/store.md has the whole of it):
     store.json   snapshots/NNNNNN.json   calls|problems|splits|recordings|prefixes.parquet
     calls/NNNNNN/        calls, words, versions, problems .parquet   arrays.zarr   shard.json
@@ -12,6 +14,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 import polars as pl
+
+from inkplex_data.memory.tables import TOKENS, VERSIONS
 
 FORMAT: Final = 1
 
@@ -51,9 +55,17 @@ CALLS: Final[dict[str, pl.DataType]] = {
     "source": pl.String(),
     "text_conditions": pl.String(),
     "sidecar": pl.String(),
+    "family_reason": pl.String(),
+    "agent_origin": pl.String(),
+    "caller_origin": pl.String(),
+    "decisions": pl.List(pl.String()),
+    "target_statuses": pl.List(pl.String()),
+    "target_writers": pl.List(pl.String()),
 }
 """Columns every calls table has; builders may append more (turn statistics). `text_conditions` and
-`sidecar` hold JSON text. `source` is the path as the corpus spells it."""
+`sidecar` hold JSON text. `source` is the path as the corpus spells it. The last six are null where nothing is known:
+why the call is of another family than its corpus says, who made each side's sound, and for each target of the sidecar,
+in its order, the decision, the status and the writer."""
 
 WORDS: Final[dict[str, pl.DataType]] = {
     "call_ix": pl.Int64(),
@@ -67,6 +79,8 @@ WORDS: Final[dict[str, pl.DataType]] = {
     "placed": pl.Int16(),
     "confidence": pl.Float32(),
     "method": pl.String(),
+    "uncertainty_us": pl.Int64(),
+    "provenance": pl.String(),
 }
 """`frame` is the onset frame, −1 where no piece was placed; `placed` counts the pieces that survived."""
 
@@ -111,3 +125,30 @@ PREFIXES: Final[dict[str, pl.DataType]] = {
 }
 
 SPLIT_TABLE: Final[dict[str, pl.DataType]] = {"family": pl.String(), "split": pl.String()}
+
+TABLES: Final[dict[ShardKind, dict[str, dict[str, pl.DataType]]]] = {
+    "calls": {"calls": CALLS, "words": WORDS, "versions": VERSIONS, "problems": PROBLEMS},
+    "recordings": {"recordings": RECORDINGS, "tokens": TOKENS},
+    "prefixes": {"prefixes": PREFIXES},
+}
+
+ADDED: Final[dict[str, frozenset[str]]] = {
+    "calls": frozenset(
+        {
+            "family_reason",
+            "agent_origin",
+            "caller_origin",
+            "decisions",
+            "target_statuses",
+            "target_writers",
+        }
+    ),
+    "words": frozenset({"uncertainty_us", "provenance"}),
+}
+"""Columns by table that older shards lack, read as null. A table all of whose columns are here may itself be absent."""
+
+
+def added_columns(table: str) -> dict[str, pl.DataType]:
+    """The columns of a table that older shards may lack, with their types."""
+    schemas = {name: schema for tables in TABLES.values() for name, schema in tables.items()}
+    return {name: dtype for name, dtype in schemas.get(table, {}).items() if name in ADDED.get(table, ())}

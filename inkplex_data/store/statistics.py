@@ -8,6 +8,7 @@ import polars as pl
 
 from inkplex_data.audio.turns import HUMAN_GAP_MS, HUMAN_PAD_FRACTION, HUMAN_S_PER_MINUTE
 from inkplex_data.clock import US_PER_S
+from inkplex_data.store.call_groups import GROUPINGS, call_groups
 from inkplex_data.store.reader import Store
 
 STATISTICS: Final[dict[str, pl.DataType]] = {
@@ -20,8 +21,9 @@ STATISTICS: Final[dict[str, pl.DataType]] = {
     "p50": pl.Float64(),
     "p90": pl.Float64(),
     "human": pl.Float64(),
+    "origin": pl.String(),
 }
-"""One row a measure. `over` says of what the distribution is: `calls`, or the single `pauses`, `gaps`, `overlaps`
+"""One row a measure. `origin`: of which calls (`call_groups`), null for all; each origin follows where any is known. `over` says of what the distribution is: `calls`, or the single `pauses`, `gaps`, `overlaps`
 of all calls. `human` is the mean of people where a source gives one (`audio.turns` names the sources)."""
 
 _PER_MINUTE = 60.0 * US_PER_S / pl.col("duration_us").cast(pl.Float64)
@@ -53,6 +55,14 @@ _SINGLE: Final[dict[str, tuple[str, float | None]]] = {
 
 def call_statistics(calls: pl.DataFrame) -> pl.DataFrame:
     """`STATISTICS` of a calls table. Measures whose columns it lacks, or that no call has, are left out."""
+    tables = [_measured(calls, None)]
+    if set(GROUPINGS["origin"]) <= set(calls.columns):
+        for (origin,), own in call_groups(calls, "origin").group_by("group", maintain_order=True):
+            tables.append(_measured(calls.join(own, on="call_id", how="semi"), str(origin)))
+    return pl.concat(tables)
+
+
+def _measured(calls: pl.DataFrame, origin: str | None) -> pl.DataFrame:
     rows = []
     for measure, (unit, expression, human) in _PER_CALL.items():
         if set(expression.meta.root_names()) <= set(calls.columns):
@@ -63,7 +73,7 @@ def call_statistics(calls: pl.DataFrame) -> pl.DataFrame:
             rows.append((measure, "ms", column.removesuffix("_ms"), calls[column].explode(), human))
     return pl.DataFrame(
         [
-            (measure, unit, over, len(real), real.mean(), *_quantiles(real), human)
+            (measure, unit, over, len(real), real.mean(), *_quantiles(real), human, origin)
             for measure, unit, over, values, human in rows
             if len(real := values.cast(pl.Float64).drop_nulls().drop_nans())
         ],

@@ -17,6 +17,7 @@ from inkplex_data.cli.app import app
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.speech.codec import load_codec
 from inkplex_data.trainer.evaluate.generate import GENERATIONS
+from inkplex_data.trainer.evaluate.group_scores import GROUP_SCORES
 from inkplex_data.trainer.evaluate.scores import MEASURES, SCORES, SUMMARY
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import RESPONSE, make_task_store
@@ -79,8 +80,10 @@ def test_evaluate_writes_tables_and_prints_them(trained: Path) -> None:
     code, output = invoke(
         "evaluate", trained / "run", trained / "store", "-o", trained / "evaluation", "--resamples", 200,
         "--generate", "--seconds", 0.8, "--limit", 1, "--device", "cpu", "--memory", "none", "--memory", "own",
+        "--only", "decisions=speak",
     )  # fmt: skip
     assert code == 0
+    assert "origin synthetic, unknown" in output and "decision speak" in output
     assert "first piece" in output and "scripted" in output and "own" in output
     scores = pl.read_parquet(trained / "evaluation" / "scores.parquet")
     assert dict(scores.schema) == SCORES
@@ -95,6 +98,14 @@ def test_evaluate_writes_tables_and_prints_them(trained: Path) -> None:
     about = json.loads((trained / "evaluation" / "evaluation.json").read_text())
     assert about["update"] == 4 and about["untrained_codec"] and about["untrained_model"]
     assert [row["name"] for row in about["generations"]] == ["baseline", "trained", "scripted"]
+    (origin, decision) = about["generation_groups"]
+    assert decision == {"by": "decision", "group": "speak", "generations": about["generations"]}
+    assert origin["by"] == "origin" and origin["generations"] == about["generations"]
+    groups = pl.read_parquet(trained / "evaluation" / "groups.parquet")
+    assert dict(groups.schema) == GROUP_SCORES
+    everything = groups.filter(by="decision", measure="first piece").row(0, named=True)
+    assert everything["calls"] == 3 and everything["own"] == pytest.approx(summary.row(0, named=True)["own"])
+    assert groups.filter(by="origin", measure="first piece")["calls"].sum() == 3
 
 
 def test_the_panel_is_the_run_s(trained: Path) -> None:
@@ -157,6 +168,8 @@ def test_another_codec_or_no_run_is_refused(trained: Path, tmp_path: Path) -> No
         invoke("evaluate", trained / "run", tmp_path / "store")
     with pytest.raises(UsageError, match="1 calls are not in split 'validation': 'call-000'"):
         invoke("evaluate", trained / "run", trained / "store", "--call", "call-000")
+    with pytest.raises(UsageError, match="no call of split 'validation' has decisions"):
+        invoke("evaluate", trained / "run", trained / "store", "--only", "decisions=quiet")
     with pytest.raises(UsageError, match="can be scored with wrong memory"):
         invoke("evaluate", trained / "run", trained / "store", "--split", "train", "--memory", "wrong")
     with pytest.raises(UsageError, match="none, own or wrong"):

@@ -19,7 +19,8 @@ import soundfile
 from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, seconds_to_us
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.recordings.recording import read_recording
-from inkplex_data.corpus.sidecars.sidecar import availability_faults, frame_mask, read_sidecar
+from inkplex_data.corpus.sidecars.loss_mask import frame_mask
+from inkplex_data.corpus.sidecars.sidecar import availability_faults, read_sidecar
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.grid import MASK_ALL, MASK_CALLER, MASK_TEXT
 from inkplex_data.memory.ownership import tabulate

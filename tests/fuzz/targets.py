@@ -99,7 +99,8 @@ def _make_corpora(folder: Path) -> None:
 def _read_corpus(folder: Path) -> None:
     from inkplex_data.corpus.call_text import CallText
     from inkplex_data.corpus.read_corpus import read_corpus
-    from inkplex_data.corpus.sidecars.sidecar import frame_mask, heard_spans
+    from inkplex_data.corpus.sidecars.loss_mask import frame_mask
+    from inkplex_data.corpus.sidecars.sidecar import heard_spans
 
     def sides(text: CallText) -> None:
         if text.sidecar is not None:

@@ -93,7 +93,7 @@ def make_store(root: object) -> Made:
         [
             call(made, "long", 130, response_start_frame=95, **one),
             call(made, "later", 60, start_frame=80, **one),
-            call(made, "plain", 33, prefix_id="p3"),
+            call(made, "plain", 33, prefix_id="p3", decisions=["speak", None], agent_origin="recorded"),
             call(made, "tiny", 1, recording_id="two"),
         ],
     )

@@ -363,3 +363,18 @@ def test_damaged_bytes_are_an_error_in_their_place(tmp_path: Path) -> None:
         assert found == order[: len(found)]
         assert one.samples_consumed == len(found)
         assert order[len(found)] in ("long", "later", "other", "tiny", "early")
+
+
+def test_calls_are_chosen_by_what_is_told_of_them(store: Store) -> None:
+    chosen = {"decisions": "speak", "agent_origin": ["recorded", "synthetic"]}
+    with loader(store, only=chosen) as only:
+        assert {batch.call_id for batch in only} == {"plain"}
+        saved = only.state_dict()
+    with loader(store) as all_calls, pytest.raises(CheckpointError):
+        all_calls.load_state_dict(saved)
+    with loader(store, only={"agent_origin": ("synthetic", "recorded"), "decisions": ["speak"]}) as again:
+        again.load_state_dict(saved)
+    with pytest.raises(UsageError, match="no call was asked for"):
+        loader(store, only={"decisions": "quiet"})
+    with pytest.raises(UsageError, match="cannot be chosen by 'voice'"):
+        loader(store, only={"voice": "amy"})

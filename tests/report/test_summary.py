@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from inkplex_data.report.gather import store_summary
+from inkplex_data.report.html import render_page
 from inkplex_data.report.summary import StoreSummary, summarise
 from inkplex_data.report.terminal_tables import (
     byte_count,
@@ -174,3 +175,23 @@ def test_the_summary_of_a_store_counts_its_bytes(tmp_path: Path) -> None:
     assert sum(summary.bytes_by_part.values()) == sum(path.stat().st_size for path in published)
     assert summary.calls == 4
     assert summary.tokens == 150 + 71
+
+
+def test_calls_are_counted_by_what_is_known_of_them() -> None:
+    told = calls_table().with_columns(
+        agent_origin=pl.Series(["synthetic", "synthetic", None], dtype=pl.String),
+        caller_origin=pl.Series(["recorded", "recorded", None], dtype=pl.String),
+        decisions=pl.Series([["speak", "quiet"], ["speak"], None], dtype=pl.List(pl.String)),
+    )
+    empty = (table(schema, 0) for schema in (PROBLEMS, RECORDINGS, PREFIXES))
+    names = ("problems", "recordings", "prefixes")
+    summary = summarise("t", calls=told, **dict(zip(names, empty, strict=True)))
+    assert summary.groups.drop("hours").rows() == [
+        ("origin", "synthetic, recorded", 2, 2),
+        ("decision", "quiet", 1, 1),
+        ("decision", "speak", 2, 2),
+    ]
+    shown = drawn(render_summary(summary))
+    assert any(line.split()[:4] == ["origin", "synthetic,", "recorded", "2"] for line in shown)
+    page = "".join(render_page(summary, told, ()))
+    assert "<h2>Origins and targets</h2>" in page and "synthetic, recorded" in page

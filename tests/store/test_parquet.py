@@ -53,6 +53,18 @@ def test_one_row_group_per_part(tmp_path: Path) -> None:
         reader.read(columns=["other"])
 
 
+def test_columns_that_came_later_read_as_null(tmp_path: Path) -> None:
+    whole = write(tmp_path / "t.parquet", [3, 2])
+    later = {"s": pl.String(), "more": pl.List(pl.String()), "most": pl.Int64()}
+    reader = TableReader(LocalFiles(tmp_path), "t.parquet", added=later)
+    assert reader.schema == {**SCHEMA, "more": pl.List(pl.String()), "most": pl.Int64()}
+    assert reader.read(2, 2).select(list(SCHEMA)).equals(whole[2:4])
+    assert reader.read(2, 2)["more"].to_list() == [None, None]
+    assert reader.read(2, 3, columns=["most", "more"]).rows() == [(None, None)] * 3
+    with pytest.raises(StoreCorruptError, match="lacks the columns other"):
+        reader.read(columns=["most", "other"])
+
+
 def test_both_compressions_hold_the_same(tmp_path: Path) -> None:
     part = rows(0, 500)
     for compression in ("zstd", "lz4"):

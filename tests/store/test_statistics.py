@@ -38,5 +38,19 @@ def test_by_hand() -> None:
     assert "overlap" not in rows and "pause length" not in rows
 
 
+def test_each_origin_is_measured_apart() -> None:
+    told = CALLS.with_columns(
+        call_id=pl.Series(["a", "b"]),
+        agent_origin=pl.Series(["synthetic", None], dtype=pl.String),
+        caller_origin=pl.Series([None, None], dtype=pl.String),
+    )
+    table = call_statistics(told)
+    assert (
+        table.filter(pl.col("origin").is_null()).drop("origin").equals(call_statistics(CALLS).drop("origin"))
+    )
+    (pause,) = table.filter(origin="synthetic, unknown", measure="pause").iter_rows(named=True)
+    assert (pause["count"], pause["mean"]) == (1, pytest.approx(2.0))
+
+
 def test_no_calls() -> None:
     assert call_statistics(CALLS.clear()).height == 0

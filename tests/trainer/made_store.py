@@ -98,6 +98,8 @@ def _part(number: int, split: str, partner: str | None, tokens: pl.DataFrame) ->
             "prefix_id": "p0",
             "wrong_memory_of": partner,
             "response_start_frame": RESPONSE,
+            "agent_origin": ["recorded", "synthetic"][number % 2],
+            "decisions": ["speak"],
         },
         streams={
             "codes": draw.integers(0, 6, (FRAMES, 16)).astype(np.uint16),

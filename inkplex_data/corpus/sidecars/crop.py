@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from inkplex_data.clock import seconds_to_us, us_to_samples, us_to_seconds
 from inkplex_data.corpus.fields import Interval
+from inkplex_data.corpus.sidecars.clip_time import in_clip_time
 from inkplex_data.corpus.sidecars.sidecar_models import (
     Audio,
     Available,
@@ -36,7 +37,7 @@ Timed = TypeVar("Timed", bound=Interval)
 
 
 def crop(sidecar: Sidecar, start_us: int, end_us: int) -> Sidecar:
-    """The sidecar of the clip's part [start_us, end_us), both on the clip's timeline.
+    """The sidecar of the clip's part [start_us, end_us), both on the clip's timeline, as are all times of the result.
 
     - audio: the same file and digest, further in and shorter;
     - words, claims: kept where they begin inside, ends clipped. A word of the main speaker that was
@@ -54,6 +55,7 @@ def crop(sidecar: Sidecar, start_us: int, end_us: int) -> Sidecar:
             f"a crop needs 0 ≤ start < end, got {start_us} µs to {end_us} µs",
             where=sidecar.identity.clip_id,
         )
+    sidecar = in_clip_time(sidecar)
     window = _Window(start_us, end_us)
     updates = sidecar.private_updates and _private_updates(sidecar.private_updates, window)
     return sidecar.model_copy(
@@ -104,7 +106,10 @@ class _Window:
 
 def _audio(audio: Audio, window: _Window) -> Audio:
     offset_us = seconds_to_us(audio.offset_s)
-    update: dict[str, object] = {"offset_s": us_to_seconds(offset_us + window.start_us)}
+    update: dict[str, object] = {
+        "offset_s": us_to_seconds(offset_us + window.start_us),
+        "times": "clip",
+    }
     if audio.samples is not None and audio.sample_rate_hz is not None:
         # Counted from the file's start, so that rounding to samples happens once, however often one crops.
         rate = audio.sample_rate_hz
@@ -117,6 +122,13 @@ def _audio(audio: Audio, window: _Window) -> Audio:
 def _words(words: Words, window: _Window) -> Words:
     kept = _by_onset(words.items, window)
     update: dict[str, object] = {"items": kept}
+    if words.mismatch == "known" and (words.mismatches or any(word.mismatch for word in words.items)):
+        # Of a word that was running at the cut, what is heard of it still differs.
+        running = [word for word in words.items if word.mismatch and not window.begins_inside(word.start_s)]
+        left = _inside([*words.mismatches, *running], window) or []
+        update["mismatches"] = sorted(left, key=lambda span: (span.start_s, span.end_s))
+        # With nothing named, `known` would be said of the whole crop.
+        update["mismatch"] = "known" if left or any(word.mismatch for word in kept) else "none"
     main_before = [word for word in words.items if word.speaker == words.main_speaker]
     main_after = [word.text for word in kept if word.speaker == words.main_speaker]
     if words.transcript is not None and len(main_after) < len(main_before):

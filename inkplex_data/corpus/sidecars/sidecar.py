@@ -1,28 +1,23 @@
-"""Reading sidecars, and what follows from one: the loss mask, what was heard, and what came too early."""
+"""Reading sidecars, and what follows from one: what was heard, and what came too early."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from inkplex_data.clock import FRAME_US, samples_to_us, seconds_to_us
-from inkplex_data.corpus.fields import Interval, read_model
-from inkplex_data.corpus.sidecars.sidecar_models import HistorySegment, Masks, Sidecar, Spans
+from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.fields import read_model
+from inkplex_data.corpus.sidecars.clip_time import in_clip_time
+from inkplex_data.corpus.sidecars.sidecar_models import HistorySegment, Masks, Sidecar
 from inkplex_data.faults import Fault, FaultError
 from inkplex_data.problems import refusal
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 def read_sidecar(path: Path) -> Sidecar:
-    """The sidecar in `path`. Raises CallRefused with code sidecar-invalid, which names every fault."""
+    """The sidecar in `path`, its times those of the clip. Raises CallRefused (sidecar-invalid), which names every fault."""
     try:
-        return read_model(path, Sidecar)
+        return in_clip_time(read_model(path, Sidecar))
     except FaultError as error:
         next_step = f"Correct the sidecar; `inkplex-data validate '{path}'` lists all its faults."
         raise refusal("sidecar-invalid", f"{path.name}: {error.what}", next_step=next_step) from error
@@ -52,62 +47,6 @@ def _device_played(segment: HistorySegment) -> tuple[tuple[int, int], ...] | Non
     if ack is None or ack.observation != "playback_device" or segment.played is None:
         return None
     return tuple((seconds_to_us(span.start_s), seconds_to_us(span.end_s)) for span in segment.played)
-
-
-def frame_mask(sidecar: Sidecar, frames: int) -> NDArray[np.uint8]:
-    """Loss mask of the clip, uint8 [frames], bits MASK_TEXT, MASK_AGENT and MASK_CALLER of `grid`.
-
-    A bit is off in every frame that an excluded stretch touches or a valid one leaves partly uncovered:
-    a modality that is missing or uncertain is no silence (seeds/000, "Reuse the available evidence").
-    A channel of origin `missing` is off throughout. The zero-padded rest of the last frame counts as covered.
-    """
-    import numpy as np
-
-    from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT
-
-    mask = np.full(frames, MASK_ALL, np.uint8)
-    for modality, bit in (("text", MASK_TEXT), ("agent", MASK_AGENT), ("caller", MASK_CALLER)):
-        for start_us, end_us in _lost(sidecar, modality, frames * FRAME_US):
-            first = max(start_us // FRAME_US, 0)
-            last = max(-(-end_us // FRAME_US), 0)
-            mask[first:last] &= np.uint8(MASK_ALL ^ bit)
-    return mask
-
-
-def _lost(sidecar: Sidecar, modality: str, grid_us: int) -> list[tuple[int, int]]:
-    """Stretches of `modality` that carry no loss, in microseconds, none of them empty."""
-    lost = []
-    audio, masks = sidecar.audio, sidecar.masks
-    if audio is not None and modality != "text" and getattr(audio, modality).origin == "missing":
-        lost.append((0, grid_us))
-    if masks is not None:
-        lost += [span for span in _us(masks.excluded, modality) if span[0] < span[1]]
-        duration_us = grid_us
-        if audio is not None and audio.samples is not None and audio.sample_rate_hz is not None:
-            duration_us = min(samples_to_us(audio.samples, audio.sample_rate_hz), grid_us)
-        lost += _gaps(getattr(masks.valid, modality), duration_us)
-    return lost
-
-
-def _us(spans: Iterable[Interval], modality: str) -> list[tuple[int, int]]:
-    return [
-        (seconds_to_us(span.start_s), seconds_to_us(span.end_s))
-        for span in spans
-        if getattr(span, "modality", modality) == modality
-    ]
-
-
-def _gaps(valid: Spans, duration_us: int) -> list[tuple[int, int]]:
-    """What `valid` leaves uncovered of [0, duration_us)."""
-    if valid is None:
-        return []
-    gaps, covered_us = [], 0
-    for start_us, end_us in sorted(_us(valid, "")):
-        if start_us > covered_us:
-            gaps.append((covered_us, min(start_us, duration_us)))
-        covered_us = max(covered_us, end_us)
-    gaps.append((covered_us, duration_us))
-    return [gap for gap in gaps if gap[0] < gap[1]]
 
 
 def availability_faults(sidecar: Sidecar) -> list[Fault]:

@@ -1,8 +1,9 @@
 """Models of the sidecar: what is known about a call besides its audio.
 
-Groups and meanings: seeds/000, "Minimal dataset and private stream contract". Every time is in seconds
-on the clip's own timeline, whose zero is the clip's first sample; what happened before the clip has a
-negative time. Null always means unknown, an empty list means known to be none.
+Groups and meanings: seeds/000, "Minimal dataset and private stream contract". Times are in seconds. Once a sidecar is
+read (`read_sidecar`), the clip's first sample is zero, and what happened before the clip has a negative time; a file may
+give them on the timeline of the clip's source instead (`audio.times`). Null always means unknown, an empty list means
+known to be none.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ class FileReference(Model):
 
 
 class Identity(Model):
-    """What the clip is and where it comes from. Duplicates and forks of one source share `family`."""
+    """What the clip is and where it comes from. Duplicates and forks of one source share `family`.
+
+    Calls that have `source_id`, `conversation_id`, `family` or the `sha256` of a reference in common are one family,
+    and so are those that are linked by way of others: one split has all of them.
+    """
 
     clip_id: Name
     source_id: Name | None = None
@@ -64,13 +69,21 @@ class Channel(Model):
 
 
 class Audio(Model):
-    """The waveform that the clip is a part of: `offset_s` into the file, `samples` long at `sample_rate_hz`."""
+    """The clip's waveform: the file `path`, its digest, and `samples` at `sample_rate_hz`, compared with the call's own.
 
-    path: Name | None = None
-    sha256: Sha256 | None = None
+    Of a call in two files these are the one that `path` names, or either.
+    """
+
+    path: Name | None = Field(default=None, description="name of the call's audio file")
+    sha256: Sha256 | None = Field(default=None, description="digest of that file's bytes")
     sample_rate_hz: Annotated[int, Strict(), Field(ge=1, le=2**31 - 1)] | None = None
     samples: Count | None = None
-    offset_s: Duration = 0.0
+    offset_s: Duration = Field(default=0.0, description="where the clip begins in the source it was cut from")
+    times: Literal["source", "clip"] = Field(
+        default="source",
+        description="what all times of this sidecar count from, `recording_starts_at_s` apart: the beginning of the "
+        "source, so that `offset_s` is taken off them, or the clip's first sample; a crop writes `clip`",
+    )
     agent: Channel = Channel()
     caller: Channel = Channel()
     transforms: list[Transform] = Field(default_factory=list)
@@ -88,11 +101,19 @@ class SidecarWord(Interval):
     text: Text
     speaker: Name = "SPEAKER_MAIN"
     confidence: Unit | None = None
-    uncertainty_s: Duration | None = None
+    uncertainty_s: Duration | None = Field(
+        default=None,
+        description="how far its times may be off; above the recipe's limit it carries no text loss",
+    )
+    mismatch: Flag = Field(default=False, description="known to differ from what is heard")
 
 
 class Words(Model):
-    """What the agent says and when, how this was determined, and whether it matches the audio."""
+    """What the agent says and when, how this was determined, and whether it matches the audio.
+
+    A `known` mismatch takes text and agent audio out of the loss: in the words marked so and in `mismatches`, or in the
+    whole call where there are neither.
+    """
 
     transcript: Text | None = None
     items: list[SidecarWord] = Field(default_factory=list)
@@ -100,6 +121,13 @@ class Words(Model):
     method: Text | None = None
     provenance: Text | None = Field(default=None, description="where the target text comes from")
     mismatch: Literal["none", "known", "unknown"] = "unknown"
+    mismatches: list[Interval] = Field(default_factory=list, description="where text and audio differ")
+
+    @model_validator(mode="after")
+    def _known_where_named(self) -> Words:
+        if self.mismatch != "known" and (self.mismatches or any(word.mismatch for word in self.items)):
+            raise ValueError("words and intervals that mismatch need `mismatch: known`")
+        return self
 
 
 class PastTurn(Model):

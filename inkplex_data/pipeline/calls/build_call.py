@@ -15,7 +15,7 @@ from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, samples_to_us, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar import frame_mask
+from inkplex_data.corpus.sidecars.loss_mask import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_HIDDEN_TEXT, MASK_TEXT, NO_INPUT
@@ -69,6 +69,8 @@ class CallJob(Job):
     memory: MemoryRef | None
     notes: tuple[Problem, ...] = ()
     """What the plan has to tell about the call."""
+    family_reason: str | None = None
+    """Why it is of another family than the corpus says."""
 
     @property
     def entry(self) -> CallEntry:
@@ -116,6 +118,8 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         log.add("augmented", ", ".join(transform.name for transform in made))
     if cut or withheld.count:
         log.add("augmented-words", f"{cut} words ended early or are gone, {withheld.told}")
+    if job.entry.sidecar is not None:
+        made = [*streams.resampling(), *made]
     sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts))
     encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
@@ -207,7 +211,12 @@ def loss_mask(
     """
     mask = np.full(scan.frames, MASK_ALL, np.uint8)
     if sidecar is not None:
-        mask &= frame_mask(sidecar, scan.frames)
+        mask &= frame_mask(
+            sidecar,
+            scan.frames,
+            uncertainty_limit_us=seconds_to_us(recipe.words.uncertainty_limit_s),
+            text_ahead_us=seconds_to_us(recipe.text.delay_s) + delay_us,
+        )
         if is_mixed:
             mask[mask & MASK_CALLER == 0] &= np.uint8(MASK_ALL ^ MASK_AGENT)
     for bit, samples in ((MASK_AGENT, scan.agent_samples), (MASK_CALLER, scan.caller_samples)):
@@ -246,6 +255,8 @@ def words_table(words: list[TimedWord], pieces: list[list[int]], text: TextStrea
         "placed": text.word_placed,
         "confidence": [word.confidence for word in words],
         "method": [word.method for word in words],
+        "uncertainty_us": [word.uncertainty_us for word in words],
+        "provenance": [word.provenance for word in words],
     }
     return pl.DataFrame(columns, schema={name: dtype for name, dtype in WORDS.items() if name != "call_ix"})
 
@@ -254,12 +265,6 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
     """The call's row; `dropped` words of its transcript came to nothing before there was a text stream."""
     entry, scan = job.entry, job.scan
     unplaced = [drop for drop in text.drops if drop.reason != "other-speaker"]
-    start_s = (
-        sidecar.targets.response_start_s if sidecar is not None and sidecar.targets is not None else None
-    )
-    response_frame = None if start_s is None else seconds_to_us(start_s) // FRAME_US
-    if response_frame is not None and not 0 <= response_frame < scan.frames:
-        response_frame = None
     return {
         "call_id": entry.call_id,
         "call_ix": job.call_ix,
@@ -275,7 +280,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "words_dropped": dropped + len({drop.word for drop in unplaced if text.word_placed[drop.word] == 0}),
         "pieces_dropped": sum(drop.pieces for drop in unplaced),
         "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
-        "response_start_frame": response_frame,
+        "response_start_frame": None if sidecar is None else response_frame(sidecar, scan.frames),
         "audio_sha256": scan.audio_sha256,
         "codec": tools.codec(job.recipe.codec.id).identity.id,
         "source": entry.source,
@@ -284,7 +289,29 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         else None,
         "input_sha256": scan.input_sha256,
         "inputs": scan.inputs,
+        "family_reason": job.family_reason,
+        **(told_columns(sidecar) if sidecar is not None else {}),
     }
+
+
+def told_columns(sidecar: Sidecar) -> dict[str, Any]:
+    """What a sidecar says of a call as columns of the calls table: who made its sound, and what is to be taught."""
+    row: dict[str, Any] = {}
+    if sidecar.audio is not None:
+        row = {"agent_origin": sidecar.audio.agent.origin, "caller_origin": sidecar.audio.caller.origin}
+    if sidecar.targets is not None:
+        targets = sidecar.targets.items
+        row["decisions"] = [target.decision for target in targets]
+        row["target_statuses"] = [target.status for target in targets]
+        row["target_writers"] = [target.writer for target in targets]
+    return row
+
+
+def response_frame(sidecar: Sidecar, frames: int) -> int | None:
+    """The frame in which the response begins; None where the sidecar names none inside the call."""
+    start_s = sidecar.targets.response_start_s if sidecar.targets is not None else None
+    frame = -1 if start_s is None else seconds_to_us(start_s) // FRAME_US
+    return frame if 0 <= frame < frames else None
 
 
 def channel_row(entry: CallEntry) -> dict[str, int]:
@@ -301,10 +328,10 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=7,
+    version=8,
     result=CallPart,
     run=build_call,
-    recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text"),
+    recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text", "words.uncertainty_limit_s"),
     after=(SCAN,),
     needs_device=True,
 )

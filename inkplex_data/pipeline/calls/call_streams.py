@@ -12,6 +12,8 @@ from inkplex_data.audio.band import is_telephony
 from inkplex_data.audio.call_audio import CHUNK_SAMPLES, CallAudio
 from inkplex_data.audio.call_scan import SIDES, Side
 from inkplex_data.audio.files.blocks import rechunk, twice
+from inkplex_data.audio.resample import RESAMPLER
+from inkplex_data.clock import SAMPLE_RATE_HZ
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.sidecars.sidecar_models import Transform
 from inkplex_data.errors import UsageError
@@ -46,6 +48,18 @@ class CallStreams:
             return chunks
         wide = _counted(extension.extend(chunks, band_hz=band_hz), self.scan.samples, extension.identity)
         return rechunk(wide, CHUNK_SAMPLES)
+
+    def resampling(self) -> list[Transform]:
+        """How each side came to 24 kHz; empty where both were recorded so."""
+        rates_hz = {"agent": self.scan.agent_rate_hz, "caller": self.scan.caller_rate_hz}
+        return [
+            Transform(
+                name="resample",
+                settings={"channel": side, "from_hz": rate_hz, "to_hz": SAMPLE_RATE_HZ, "method": RESAMPLER},
+            )
+            for side, rate_hz in rates_hz.items()
+            if rate_hz != SAMPLE_RATE_HZ and (side == "agent" or not self.audio.is_single)
+        ]
 
     def transforms(self) -> list[Transform]:
         """What `open` does to the sound besides resampling."""

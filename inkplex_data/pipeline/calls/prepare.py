@@ -143,6 +143,7 @@ def _heard(text: CallText, audio: CallAudio, build: Build, notes: list[Problem])
         voice=None,
         text_conditions=None,
         duration_s=None,
+        named=(),
     )
     job = SpokenWordsJob(build=build, entry=audible, audio=audio, text=known_text(text.entry), rule=text.rule)
     notes += SPOKEN_WORDS.do(job).notes

@@ -14,6 +14,7 @@ from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.pipeline.calls.check_sidecar import SIDECAR_KEYS, check_sidecar
 from inkplex_data.pipeline.calls.prepare import (
     PREPARE_KEYS,
     PREPARING,
@@ -72,6 +73,11 @@ class Scan:
     """Whether `check_speech` takes the call's text and agent audio out of the loss."""
     is_text_masked: bool = False
     """Whether the text alone is out of the loss, because it may be that of the other side."""
+    agent_rate_hz: int = 0
+    caller_rate_hz: int = 0
+    """Sample rates before resampling."""
+    exchanged_sha256: str = ""
+    """`audio_sha256` of the call with its channels exchanged."""
 
     def band_hz(self, side: Side) -> int | None:
         """The highest frequency that a side uses; None where it is silent."""
@@ -105,6 +111,8 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     entry = prepared.entry
     log.extend(prepared.notes)
     found = prepared.audio.scan(log)
+    inputs = call_inputs(job.given.entry, job.given.turns, file_sha256)
+    check_sidecar(job.given.entry, prepared, found, inputs=inputs, recipe=recipe, log=log)
     words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
     main = main_speaker(recipe)
     is_text_masked = main is not None and is_text_doubtful(words, found, main_speaker=main, log=log)
@@ -121,7 +129,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         caller_samples=found.caller_samples,
         audio_sha256=found.sha256,
         input_sha256=_input_sha256(entry, found),
-        inputs=call_inputs(job.given.entry, job.given.turns, file_sha256),
+        inputs=inputs,
         words=len(words),
         voice_start_us=start_us,
         voice_end_us=end_us,
@@ -132,6 +140,9 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         audio_fingerprint=base64.b64encode(found.fingerprint).decode(),
         is_masked=is_masked,
         is_text_masked=is_text_masked,
+        agent_rate_hz=found.rates_hz["agent"],
+        caller_rate_hz=found.rates_hz["caller"],
+        exchanged_sha256=found.exchanged_sha256,
     )
     problems = tuple(without_root(problem, build.corpus_root) for problem in log)
     return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
@@ -168,10 +179,10 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
 
 SCAN: Final = Stage(
     name="scan",
-    version=6,
+    version=7,
     result=ScannedCall,
     run=scan_call,
-    recipe=(*PREPARE_KEYS, *SPEECH_CHECK_KEYS, "prefix.voice_max_s"),
+    recipe=(*PREPARE_KEYS, *SIDECAR_KEYS, *SPEECH_CHECK_KEYS, "prefix.voice_max_s"),
     after=(*PREPARING, SPEECH_CHECK),
     head="scan",
 )

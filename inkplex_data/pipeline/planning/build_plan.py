@@ -10,7 +10,11 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+import polars as pl
+
 from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus.families import Joined, Link, family_links, join_families, marks_of
+from inkplex_data.corpus.sidecars.sidecar_models import Identity
 from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families
 from inkplex_data.memory.partners import Candidate, PartnerRings, Partners
 from inkplex_data.memory.twins import root_of
@@ -25,11 +29,7 @@ from inkplex_data.pipeline.planning.prefix_voices import (
     prefix_id,
     voice_samples,
 )
-from inkplex_data.pipeline.planning.same_audio import (
-    audio_in_two_families,
-    join_families,
-    recordings_in_two_families,
-)
+from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
 from inkplex_data.pipeline.planning.sharding import Sized, call_bytes
 from inkplex_data.pipeline.prefixes import PrefixJob
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
@@ -89,11 +89,21 @@ class Planner:
             entry for entry in entries if entry.call_id in self.scans and entry.call_id not in self.refusals
         ]
         scanned = {entry.call_id: entry for entry in able}
-        able = self._with_one_recording_per_id(self._in_joined_families(self._without_shared_audio(able)))
+        able, kin = self._joined(able, self._related(able), "family-contradicts")
+        able = self._without_shared_audio(able)
+        able, same = self._joined(able, self._same_recordings(able), "audio-in-two-families")
+        able = self._with_one_recording_per_id(able)
+        reasons = {
+            entry.call_id: reason
+            for entry in able
+            if (reason := _reason(scanned[entry.call_id].family, kin, same)) is not None
+        }
         splits = self._splits(able)
         by_id = {**(listed or {}), **{entry.call_id: entry for entry in able}}
         prefixes, prefix_of, chosen = self._prefixes(able, splits, by_id)
-        stored_family = dict(self.target.calls.select("call_id", "family").iter_rows())
+        stored = self.target.calls.select("call_id", "family", "family_reason").rows_by_key(
+            "call_id", unique=True
+        )
         new_ix = count(self.target.next_ix["calls"])
         jobs = [
             CallJob(
@@ -112,9 +122,11 @@ class Planner:
                         scanned[entry.call_id],
                         splits[entry.family],
                         family=entry.family,
+                        reason=reasons.get(entry.call_id),
                         has_voice=entry.call_id in chosen,
                     ),
                 ),
+                family_reason=reasons.get(entry.call_id),
             )
             for entry in able
         ]
@@ -137,10 +149,11 @@ class Planner:
                     entry,
                     self.target.frozen_splits[family],
                     family=family,
+                    reason=reason,
                     has_voice=entry.call_id in chosen,
                 )
                 for entry in self.revoiced
-                for family in [stored_family[entry.call_id]]
+                for family, reason in [stored[entry.call_id]]
             },
         )
 
@@ -161,16 +174,48 @@ class Planner:
         stored = self.target.calls
         published = stored.select("call_id", "audio_sha256", "family").iter_rows()
         calls = [(entry.call_id, self.scans[entry.call_id].audio_sha256, entry.family) for entry in entries]
-        for call_id, (owner, owner_family, family) in audio_in_two_families(calls, published).items():
+        turned = {scan.audio_sha256: scan.exchanged_sha256 for scan in self.scans.values()}
+        found = audio_in_two_families(calls, published, exchanged=turned)
+        for call_id, (owner, owner_family, family) in found.items():
             what = f"has the same audio as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
             self.refusals.add(call_id, "audio-in-two-families", what)
         return [entry for entry in entries if entry.call_id not in self.refusals]
 
-    def _in_joined_families(self, entries: list[CallEntry]) -> list[CallEntry]:
-        """Families that share a recording, coded otherwise, become one, so that no split has what another has.
+    def _joined(
+        self, entries: list[CallEntry], links: Iterable[Link], code: str
+    ) -> tuple[list[CallEntry], Joined]:
+        """Families that `links` connect become one, so that no split has what another has.
 
-        Refused is a call where the corpus or the store puts the two families in different splits.
+        Refused, with `code`, is a call where the corpus or the store puts the two families in different splits.
         """
+        joined = join_families(
+            links,
+            frozen=self.target.frozen_splits,
+            given={**given_splits(entries), **self.target.frozen_splits},
+            together=self._together(entries),
+        )
+        for call_id, what in joined.refused.items():
+            self.refusals.add(call_id, code, what)
+        kept = [
+            replace(entry, family=joined.part_of.get(entry.family, entry.family))
+            for entry in entries
+            if entry.call_id not in self.refusals
+        ]
+        return kept, joined
+
+    def _related(self, entries: list[CallEntry]) -> list[Link]:
+        """Calls of one source, conversation or reference, those that are published too."""
+        identities = self.target.calls.select(
+            "call_id", "family", pl.col("sidecar").str.json_path_match("$.identity")
+        )
+        published = [
+            (call_id, family, marks_of(Identity.model_validate_json(identity)))
+            for call_id, family, identity in identities.drop_nulls().iter_rows()
+        ]
+        return family_links(((entry.call_id, entry.family, entry.marks) for entry in entries), published)
+
+    def _same_recordings(self, entries: list[CallEntry]) -> list[Link]:
+        """One recording, coded otherwise."""
         stored = self.target.calls
         recorded: Iterable[tuple[str, bytes | None, str]] = ()
         # Stores that were begun before calls had fingerprints go by the digest alone.
@@ -180,17 +225,9 @@ class Planner:
             (entry.call_id, base64.b64decode(self.scans[entry.call_id].audio_fingerprint), entry.family)
             for entry in entries
         ]
-        joined, refused = join_families(
-            recordings_in_two_families(heard, recorded),
-            frozen=self.target.frozen_splits,
-            given={**given_splits(entries), **self.target.frozen_splits},
-        )
-        for call_id, what in refused.items():
-            self.refusals.add(call_id, "audio-in-two-families", what)
         return [
-            replace(entry, family=joined.get(entry.family, entry.family))
-            for entry in entries
-            if entry.call_id not in self.refusals
+            Link(call_id, family, owner, owner_family, "the same recording, coded otherwise,")
+            for call_id, (owner, owner_family, family) in recordings_in_two_families(heard, recorded).items()
         ]
 
     def _with_one_recording_per_id(self, entries: list[CallEntry]) -> list[CallEntry]:
@@ -210,14 +247,18 @@ class Planner:
                 self.refusals.add(entry.call_id, "recording-id-twice", what, item=Path(own[1]).name)
         return [entry for entry in entries if entry.call_id not in self.refusals]
 
-    def _splits(self, entries: Sequence[CallEntry]) -> dict[str, str]:
-        """Family → split."""
+    def _together(self, entries: Sequence[CallEntry]) -> list[set[str]]:
+        """Families that lie in one split because of their task recordings."""
         # Twins tell the same story up to their fork, so they must not be divided between training and test.
         by_root: dict[str, set[str]] = {}
         for entry in entries:
             if (recording := self._recording(entry)) is not None:
                 by_root.setdefault(root_of(self._branches, recording.recording_id), set()).add(entry.family)
         twins = [families for families in by_root.values() if len(families) > 1]
+        return [*linked_families(entries), *twins]
+
+    def _splits(self, entries: Sequence[CallEntry]) -> dict[str, str]:
+        """Family → split."""
         wanted = self.build.recipe.splits
         return assign_splits(
             [entry.family for entry in entries],
@@ -225,7 +266,7 @@ class Planner:
             {"validation": wanted.validation, "test": wanted.test},
             wanted.seed,
             given=given_splits(entries),
-            together=[*linked_families(entries), *twins],
+            together=self._together(entries),
         )
 
     def _prefixes(
@@ -302,12 +343,25 @@ def memory_of(build: Build, recording: FoundRecording | None) -> MemoryRef | Non
     return MemoryRef(recording.recording_id, folder, recording.sha256)
 
 
-def notes(build: Build, entry: CallEntry, split: str, *, family: str, has_voice: bool) -> tuple[Problem, ...]:
-    """What the plan decided otherwise than the corpus may expect. `family`: the one that the call is stored in."""
+def _reason(family: str, *joins: Joined) -> str | None:
+    """Why calls of `family` are of another one now."""
+    reasons = []
+    for joined in joins:
+        if family in joined.why:
+            reasons.append(joined.why[family])
+        family = joined.part_of.get(family, family)
+    return "; ".join(reasons) or None
+
+
+def notes(
+    build: Build, entry: CallEntry, split: str, *, family: str, reason: str | None, has_voice: bool
+) -> tuple[Problem, ...]:
+    """What the plan decided otherwise than the corpus may expect. `family`: the one that the call is stored in, and the
+    `reason` where it is another than the corpus says."""
     log = ProblemLog(entry.call_id)
     if family != entry.family:
-        what = f"its family {entry.family!r} shares a recording with family {family!r}, and is part of that"
-        log.add("family-joined", what)
+        why = f": {reason}" if reason is not None else ""
+        log.add("family-joined", f"its family {entry.family!r} is part of family {family!r}{why}")
     if entry.split not in (None, split):
         what = f"family {family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
         log.add("family-frozen", what)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -32,11 +32,15 @@ differ by 1.1 dB in 40 s and 3 dB in 10 s, other voices by 7."""
 
 
 def audio_in_two_families(
-    calls: Iterable[tuple[str, str, str]], published: Iterable[tuple[str, str, str]] = ()
+    calls: Iterable[tuple[str, str, str]],
+    published: Iterable[tuple[str, str, str]] = (),
+    *,
+    exchanged: Mapping[str, str] | None = None,
 ) -> dict[str, tuple[str, str, str]]:
-    """Calls whose audio an earlier call of another family already has.
+    """Calls whose audio an earlier call of another family already has, as it is or with its channels exchanged.
 
-    `calls` and `published` are (call id, audio sha256, family); published ones count as earlier.
+    `calls` and `published` are (call id, audio sha256, family); published ones count as earlier. `exchanged`: the
+    sha256 that the audio of each of `calls` would have with its channels exchanged.
     Returns, per refused call id, the (call id, family) that holds the audio and the call's own family.
     The first in corpus order stays: with one of the two gone, no audio is in two splits.
     """
@@ -45,7 +49,8 @@ def audio_in_two_families(
         owners.setdefault(audio_sha256, (call_id, family))
     refused: dict[str, tuple[str, str, str]] = {}
     for call_id, audio_sha256, family in calls:
-        owner_id, owner_family = owners.setdefault(audio_sha256, (call_id, family))
+        turned = (exchanged or {}).get(audio_sha256, audio_sha256)
+        owner_id, owner_family = owners.get(turned) or owners.setdefault(audio_sha256, (call_id, family))
         if owner_family != family:
             refused[call_id] = (owner_id, owner_family, family)
     return refused
@@ -56,7 +61,7 @@ def recordings_in_two_families(
 ) -> dict[str, tuple[str, str, str]]:
     """As `audio_in_two_families`, by fingerprints: however the recording was coded, resampled or levelled.
 
-    These calls need not be refused; see `join_families`.
+    These calls need not be refused; see `families.join_families`.
 
     Near-linear in the number of calls: only those are compared that share hashes which few hold.
     """
@@ -71,43 +76,6 @@ def recordings_in_two_families(
         if not is_settled and is_same_recording(prints[earlier], prints[later]):
             refused[call_id] = (owner_id, owner_family, family)
     return refused
-
-
-def join_families(
-    shared: Mapping[str, tuple[str, str, str]], *, frozen: Collection[str], given: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Which family each becomes part of, and which calls cannot be: call id → why.
-
-    `shared`: as `recordings_in_two_families` returns it. `frozen`: published families, which keep their name; `given`:
-    family → split, where the corpus or the store says one. Of two families the earlier gives its name.
-    """
-    part_of: dict[str, str] = {}
-    split_of = dict(given)
-    refused: dict[str, str] = {}
-
-    def root(family: str) -> str:
-        while family in part_of:
-            family = part_of[family]
-        return family
-
-    for call_id, (owner, owner_family, family) in shared.items():
-        stays, goes = root(owner_family), root(family)
-        if stays == goes:
-            continue
-        splits = {split_of[one] for one in (stays, goes) if one in split_of}
-        if len(splits) > 1:
-            refused[call_id] = (
-                f"has the same recording, coded otherwise, as call {owner!r} of family {owner_family!r}, is of family "
-                f"{family!r}, and the families are in different splits"
-            )
-            continue
-        if goes in frozen:
-            stays, goes = goes, stays
-        if goes in frozen:
-            continue  # both are published, in one split
-        part_of[goes] = stays
-        split_of |= dict.fromkeys((stays,), *splits) if splits else {}
-    return {family: root(family) for family in part_of}, refused
 
 
 def is_same_recording(first: Fingerprint, second: Fingerprint) -> bool:

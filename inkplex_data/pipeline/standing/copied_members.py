@@ -71,11 +71,8 @@ class Copies:
         limit_s = recipe.prefix.voice_max_s if recipe.prefix is not None else 0.0
         found = []
         for row in rows:
-            words = self._rows(row, "words", "word_offset").drop("call_ix")
-            timed = [
-                TimedWord(**{name: word[name] for name in TimedWord.__dataclass_fields__})
-                for word in words.iter_rows(named=True)
-            ]
+            words = self._rows(row, "words", "word_offset").select(list(TimedWord.__dataclass_fields__))
+            timed = [TimedWord(**word) for word in words.iter_rows(named=True)]
             start_us, end_us = voice_stretch(timed, speaker=recipe.text.main_speaker, limit_s=limit_s)
             own = (row["call_id"], row["voice"], row["split"], row["family"], row["audio_sha256"])
             found.append(VoiceCandidate(*own, start_us, end_us))

@@ -19,8 +19,9 @@ from inkplex_data.pipeline.stamp import stamp
 Digest = Callable[[Path], str | None]
 """SHA-256 of a file's bytes, None where the file is not there."""
 
-_NOT_STORED: Final = ("call_id", "duration_s", "recording")
-"""The call's name, what the decoded audio decides, and what the recording's row answers for."""
+_NOT_STORED: Final = ("call_id", "duration_s", "recording", "named")
+"""The call's name, what the decoded audio decides, what the recording's row answers for, and files that are a part of
+their own."""
 
 
 def files_of(entry: CallEntry, turns: Path | None) -> dict[str, list[Path]]:
@@ -31,6 +32,8 @@ def files_of(entry: CallEntry, turns: Path | None) -> dict[str, list[Path]]:
             found[name] = [value.agent, value.caller]
         elif isinstance(value, Path):
             found[name] = [value]
+    if named := [path for path in entry.named if path is not None]:
+        found["named"] = named
     return found
 
 
@@ -48,7 +51,11 @@ def call_inputs(entry: CallEntry, turns: Path | None, digest: Digest) -> str:
 def differing(stored: str, present: str) -> tuple[str, ...]:
     """The parts whose digests differ, sorted."""
     old, new = json.loads(stored), json.loads(present)
-    return tuple(sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)))
+    # Versions that compared no file that a sidecar names kept no digests of them.
+    unkept = {"named"} - old.keys()
+    return tuple(
+        sorted(name for name in (old.keys() | new.keys()) - unkept if old.get(name) != new.get(name))
+    )
 
 
 def recording_files(path: Path, states: Iterable[Path], digest: Digest) -> str:

@@ -70,9 +70,15 @@ def repair(run: StageRun, listed: Mapping[str, CallEntry]) -> None:
             notes=(
                 *run.refusals.notes(entry.call_id),
                 *notes(
-                    run.build, entry, row["split"], family=row["family"], has_voice=row["prefix_id"] in voiced
+                    run.build,
+                    entry,
+                    row["split"],
+                    family=row["family"],
+                    reason=row["family_reason"],
+                    has_voice=row["prefix_id"] in voiced,
                 ),
             ),
+            family_reason=row["family_reason"],
         )
         for row, entry in zip(calls.iter_rows(named=True), entries, strict=True)
     }

@@ -5,30 +5,22 @@ whether tables, arrays and counts agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Final
 
 import polars as pl
 
 from inkplex_data.errors import StoreError
 from inkplex_data.faults import Fault
-from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store import frame_streams
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.digests import digest_stored
 from inkplex_data.store.files import RESTORE, Files
-from inkplex_data.store.format import CALLS, FRAME_CHUNK, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
-from inkplex_data.store.parquet import Schema, TableReader
+from inkplex_data.store.format import ADDED, FRAME_CHUNK, TABLES
+from inkplex_data.store.parquet import TableReader
 from inkplex_data.store.publish import ShardInfo
 
 Advance = Callable[[str, int], None]
 """Called with a file's key and the bytes just read."""
-
-TABLES: Final[dict[ShardKind, dict[str, Schema]]] = {
-    "calls": {"calls": CALLS, "words": WORDS, "versions": VERSIONS, "problems": PROBLEMS},
-    "recordings": {"recordings": RECORDINGS, "tokens": TOKENS},
-    "prefixes": {"prefixes": PREFIXES},
-}
 
 
 def store_fault(code: str, where: str, what: str, next_step: str) -> Fault:
@@ -83,7 +75,12 @@ def check_content(files: Files, info: ShardInfo, broken: Collection[str]) -> Ite
             continue
         if reader.rows != info.counts.get(name):
             yield _mismatch(reader.where, f"has {reader.rows:,} rows", info, name)
-        wrong = [column for column, dtype in schema.items() if reader.schema.get(column) != dtype]
+        added = ADDED.get(name, frozenset())
+        wrong = [
+            column
+            for column, dtype in schema.items()
+            if reader.schema.get(column, dtype if column in added else None) != dtype
+        ]
         if wrong:
             what = f"its columns {', '.join(wrong)} are missing or of another type"
             yield store_fault("wrong-columns", reader.where, what, RESTORE)

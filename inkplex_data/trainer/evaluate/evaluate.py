@@ -1,6 +1,6 @@
 """Evaluation of a checkpoint on a split: teacher-forced losses with no, own and wrong memory, and twins.
 
-OUT/scores.parquet   OUT/summary.parquet   OUT/twins.parquet   OUT/evaluation.json
+OUT/scores.parquet   OUT/summary.parquet   OUT/groups.parquet   OUT/twins.parquet   OUT/evaluation.json
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import polars as pl
 
 from inkplex_data.atomic import json_bytes, together
 from inkplex_data.errors import UsageError
+from inkplex_data.store.call_groups import GROUPINGS, TOLD, call_groups
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
 from inkplex_data.trainer.evaluate.generate import summarise_generations
+from inkplex_data.trainer.evaluate.group_scores import group_scores, group_text
 from inkplex_data.trainer.evaluate.scores import MEMORIES, summarise, summary_text
 from inkplex_data.trainer.evaluate.scoring import scorable, score_calls
 from inkplex_data.trainer.evaluate.twin_scores import (
@@ -33,17 +35,21 @@ SCHEMA = "inkplex/evaluation@1"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """scores: `scores.SCORES`; summary: `scores.SUMMARY`; twins: `twin_scores.TWIN_SCORES`, and their summary."""
+    """scores: `scores.SCORES`; summary: `scores.SUMMARY`; groups: `group_scores.GROUP_SCORES`, of calls
+    about which `told` says something; twins: `twin_scores.TWIN_SCORES`, and their summary."""
 
     scores: pl.DataFrame
     summary: pl.DataFrame
+    groups: pl.DataFrame
     twins: pl.DataFrame
     twin_summary: dict[str, Any]
+    told: pl.DataFrame
 
     def text(self) -> str:
         """The tables for a terminal."""
         lines = [summary_text(self.summary)]
         lines.append("lower bounds are one-sided 95%, from a paired bootstrap over families")
+        lines += filter(None, [group_text(self.groups)])
         if self.twins.height:
             found = self.twin_summary
             bound = "unknown" if found["gain_lower"] is None else f"{found['gain_lower']:+.4f}"
@@ -100,11 +106,14 @@ def evaluate(
     else:
         pairs = score_twins(trained.model, store, split=split, calls=calls)
         left_out = twin_pairs(store, split, calls).height - pairs.height
+    told = store.calls().select("call_id", *TOLD).collect()
     return Evaluation(
         scores=scores,
         summary=summarise(scores, resamples=resamples, seed=seed),
+        groups=group_scores(scores, told),
         twins=pairs,
         twin_summary=summarise_twins(pairs, left_out=left_out, resamples=resamples, seed=seed),
+        told=told,
     )
 
 
@@ -113,12 +122,19 @@ def write_evaluation(
 ) -> dict[str, Any]:
     """Write tables as Parquet and everything small as JSON, which is returned and appears last. `about`: what was
     evaluated, as JSON values. Raises OutputError."""
-    tables = {"scores": found.scores, "summary": found.summary, "twins": found.twins}
+    tables = {
+        "scores": found.scores,
+        "summary": found.summary,
+        "groups": found.groups,
+        "twins": found.twins,
+    }
     if generations is not None:
         tables["generations"] = generations
     body = {"schema": SCHEMA, **about, "summary": found.summary.to_dicts(), "twins": found.twin_summary}
+    body["groups"] = found.groups.to_dicts()
     if generations is not None:
         body["generations"] = summarise_generations(generations)
+        body["generation_groups"] = _generation_groups(generations, found.told)
     out.mkdir(parents=True, exist_ok=True)
     document = out / "evaluation.json"
     with together(last=document) as new:
@@ -128,3 +144,16 @@ def write_evaluation(
             new(out / f"{name}.parquet").write(data.getbuffer())
         new(document).write(json_bytes(body, indent=1))
     return body
+
+
+def _generation_groups(generations: pl.DataFrame, told: pl.DataFrame) -> list[dict[str, Any]]:
+    spoken = told.join(generations, on="call_id", how="semi")
+    return [
+        {
+            "by": by,
+            "group": group,
+            "generations": summarise_generations(generations.join(own, on="call_id", how="semi")),
+        }
+        for by in GROUPINGS
+        for (group,), own in call_groups(spoken, by).group_by("group", maintain_order=True)
+    ]

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 import polars as pl
 import torch
 
+from inkplex_data.errors import UsageError
 from inkplex_data.loader import make_loader
+from inkplex_data.store.call_groups import TOLD, CallFilter, chosen
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.scores import MEMORIES, SCORES, score_rows
 from inkplex_data.trainer.memory.connector import ConnectedLM
@@ -35,6 +37,21 @@ def scorable(store: Store, split: str, memory: str, calls: Collection[str] | Non
     if memory == "wrong":
         rows = rows.filter(pl.col("wrong_memory_of").is_in(able))
     return sorted(rows["call_id"])
+
+
+def chosen_calls(
+    store: Store, split: str, only: CallFilter, calls: Collection[str] | None = None
+) -> list[str]:
+    """Calls of a split, or of `calls` in it, that `only` lets through, by name. Raises UsageError where it lets none."""
+    table = store.calls().filter(pl.col("split") == split).select("call_id", *TOLD).collect()
+    found = chosen(table if calls is None else table.filter(pl.col("call_id").is_in(list(calls))), only)
+    if not found.height:
+        raise UsageError(
+            f"no call of split {split!r} has "
+            + " and ".join(f"{name} {value}" for name, value in only.items()),
+            where=store.root,
+        )
+    return sorted(found["call_id"])
 
 
 def calls_with_states(store: Store) -> list[str]:

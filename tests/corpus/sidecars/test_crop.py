@@ -23,7 +23,7 @@ def sidecar(**groups: Any) -> Sidecar:
 
 def test_every_group_moves_by_its_own_rule() -> None:
     full = sidecar(
-        audio={"path": "a.wav", "sample_rate_hz": 24000, "samples": 240_000, "offset_s": 1},
+        audio={"path": "a.wav", "sample_rate_hz": 24000, "samples": 240_000, "offset_s": 1, "times": "clip"},
         words={
             "transcript": "one two three",
             "items": [
@@ -95,7 +95,13 @@ def test_every_group_moves_by_its_own_rule() -> None:
         },
     )
     part = crop(full, 2_000_000, 5_000_000).to_json()
-    assert part["audio"] == {"path": "a.wav", "sample_rate_hz": 24000, "samples": 72_000, "offset_s": 3.0}
+    assert part["audio"] == {
+        "path": "a.wav",
+        "sample_rate_hz": 24000,
+        "samples": 72_000,
+        "offset_s": 3.0,
+        "times": "clip",
+    }
     assert part["words"] == {
         "transcript": "two three",
         "items": [
@@ -197,17 +203,24 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
             "sample_rate_hz": draw(st.sampled_from([8_000, 22_050, 24_000])),
             "samples": draw(st.integers(0, 200_000)),
             "offset_s": draw(st.integers(0, 10**7)) / 10**6,
+            "times": "clip",
         },
         "words": {
             "transcript": "t",
             "items": sorted(
                 draw(
                     lists(
-                        intervals(text=st.sampled_from("xyz"), speaker=st.sampled_from(["SPEAKER_MAIN", "B"]))
+                        intervals(
+                            text=st.sampled_from("xyz"),
+                            speaker=st.sampled_from(["SPEAKER_MAIN", "B"]),
+                            mismatch=st.booleans(),
+                        )
                     )
                 ),
                 key=lambda word: word["start_s"],
             ),
+            "mismatch": "known",
+            "mismatches": draw(lists(intervals())),
         },
         "private_updates": {
             "mapping": {"kind": "measured", "recording_starts_at_s": 7.5},

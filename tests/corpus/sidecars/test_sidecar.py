@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inkplex_data.corpus.sidecars.loss_mask import frame_mask
 from inkplex_data.corpus.sidecars.sidecar import (
     Heard,
     Sidecar,
     availability_faults,
-    frame_mask,
     heard_spans,
     read_sidecar,
 )
@@ -200,3 +200,38 @@ def test_use_before_arrival_is_named() -> None:
         "/evidence/claims/0/start_s",
     ]
     assert availability_faults(sidecar()) == []
+
+
+def words(**extra: Any) -> dict[str, Any]:
+    items = [
+        {"text": "a", "start_s": 0.16, "end_s": 0.24, "uncertainty_s": 0.08},
+        {"text": "b", "start_s": 0.48, "end_s": 0.56, "uncertainty_s": 0.08, "speaker": "SPEAKER_CALLER"},
+    ]
+    return {"items": items, **extra}
+
+
+def off(document: Sidecar, bit: int, **options: int) -> list[int]:
+    return [index for index, mask in enumerate(frame_mask(document, 10, **options)) if not mask & bit]
+
+
+def test_a_known_mismatch_takes_text_and_agent_where_it_is_named() -> None:
+    everywhere = sidecar(words=words(mismatch="known"))
+    assert off(everywhere, MASK_TEXT) == off(everywhere, MASK_AGENT) == list(range(10))
+    assert off(everywhere, MASK_CALLER) == []
+    assert off(everywhere, MASK_TEXT, text_ahead_us=160_000) == list(range(10))
+    named = words(mismatch="known", mismatches=[{"start_s": 0.4, "end_s": 0.41}])
+    named["items"][0]["mismatch"] = True
+    assert off(sidecar(words=named), MASK_TEXT) == off(sidecar(words=named), MASK_AGENT) == [2, 5]
+    assert off(sidecar(words=named), MASK_TEXT, text_ahead_us=160_000) == [0, 3]
+    assert off(sidecar(words=words(mismatch="unknown")), MASK_TEXT) == []
+    for mismatch in ("none", "unknown"):
+        with pytest.raises(ValueError, match="need `mismatch: known`"):
+            sidecar(words=named | {"mismatch": mismatch})
+
+
+def test_text_is_masked_around_words_that_may_be_elsewhere() -> None:
+    uncertain = sidecar(words=words())
+    assert off(uncertain, MASK_TEXT, uncertainty_limit_us=80_000) == []
+    assert off(uncertain, MASK_TEXT, uncertainty_limit_us=79_999) == [1, 2, 3]
+    assert off(uncertain, MASK_AGENT, uncertainty_limit_us=0) == []
+    assert off(uncertain, MASK_TEXT) == []

@@ -7,7 +7,6 @@ import numpy as np
 from inkplex_data.audio.fingerprint import ENTRY, KEPT, LEVELS, Fingerprint
 from inkplex_data.pipeline.planning.same_audio import (
     audio_in_two_families,
-    join_families,
     recordings_in_two_families,
 )
 
@@ -15,6 +14,8 @@ from inkplex_data.pipeline.planning.same_audio import (
 def test_the_later_family_with_the_same_audio_is_refused() -> None:
     calls = [("a", "h1", "f1"), ("b", "h1", "f1"), ("c", "h1", "f2"), ("d", "h2", "f3")]
     assert audio_in_two_families(calls) == {"c": ("a", "f1", "f2")}
+    turned = {"h2": "h1", "h1": "h2"}
+    assert audio_in_two_families(calls, exchanged=turned)["d"] == ("a", "f1", "f3")
     assert audio_in_two_families([("d", "h2", "f3")], published=[("z", "h2", "f9")]) == {
         "d": ("z", "f9", "f3")
     }
@@ -74,18 +75,3 @@ def test_an_announcement_that_every_call_has_costs_no_comparison_of_all() -> Non
     ]
     twin = ("twin", heard(999, like=calls[7][1], share=0.5), "other")
     assert recordings_in_two_families([*calls, twin]) == {"twin": ("7", "7", "other")}
-
-
-def test_families_that_share_a_recording_become_one() -> None:
-    shared = {
-        "b": ("a", "fa", "fb"),
-        "c": ("b", "fb", "fc"),
-        "d": ("a", "fa", "fd"),
-        "p": ("a", "fa", "published"),
-    }
-    joined, refused = join_families(
-        shared, frozen={"published"}, given={"fd": "test", "fa": "train", "published": "train"}
-    )
-    assert joined == {"fb": "published", "fc": "published", "fa": "published"}
-    assert list(refused) == ["d"] and "in different splits" in refused["d"]
-    assert join_families({}, frozen=(), given={}) == ({}, {})

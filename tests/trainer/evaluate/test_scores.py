@@ -7,7 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from inkplex_data.store.call_groups import TOLD
+from inkplex_data.store.format import CALLS
 from inkplex_data.store.reader import Store, open_store
+from inkplex_data.trainer.evaluate.group_scores import GROUP_SCORES, group_scores, group_text
 from inkplex_data.trainer.evaluate.scores import (
     MEASURES,
     SCORES,
@@ -47,6 +50,34 @@ def test_losses_and_comparisons() -> None:
         None,
         1,
     )  # a1 alone has both
+
+
+def test_losses_by_origin_and_target() -> None:
+    scores = made_scores({("a1", "none"): 3, ("a1", "own"): 1, ("b1", "none"): 5})
+    told = pl.DataFrame(
+        {
+            "call_id": ["a1", "b1", "z1"],
+            "agent_origin": ["synthetic"] * 3,
+            "caller_origin": ["recorded", None, "recorded"],
+            "decisions": [["speak"], ["speak", "quiet"], ["clarify"]],
+            "target_statuses": [None] * 3,
+            "target_writers": [None] * 3,
+        },
+        schema_overrides={name: CALLS[name] for name in TOLD},
+    )
+    table = group_scores(scores, told)
+    assert dict(table.schema) == GROUP_SCORES
+    first = {
+        (by, group): row for by, group, *row in table.filter(measure="first piece").drop("measure").rows()
+    }
+    assert first == {
+        ("origin", "synthetic, recorded"): [1, 1, 3.0, 1.0, None],
+        ("origin", "synthetic, unknown"): [1, 1, 5.0, None, None],
+        ("decision", "quiet"): [1, 1, 5.0, None, None],
+        ("decision", "speak"): [2, 2, 4.0, 1.0, None],
+    }
+    assert group_text(table).splitlines()[4].split() == ["decision", "speak", "2", "4.0000", "1.0000", "–"]
+    assert group_text(table.clear()) == ""
 
 
 def test_the_summary_has_every_measure_and_reads_as_a_table() -> None:
