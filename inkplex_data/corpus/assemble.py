@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, CorpusKind
+from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, Clip, CorpusKind
 from inkplex_data.corpus.names import check_names
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
@@ -54,6 +54,7 @@ class Draft:
     channels: ChannelSpec | None = None
     text_conditions: dict[str, Any] | None = None
     duration_s: float | None = None
+    clips: tuple[Clip, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
         voice=draft.voice,
         text_conditions=draft.text_conditions,
         duration_s=draft.duration_s,
+        clips=draft.clips,
         source=source,
         where=draft.where,
     )

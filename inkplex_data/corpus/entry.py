@@ -27,6 +27,14 @@ class ChannelSpec:
     caller: int
 
 
+@dataclass(frozen=True, order=True)
+class Clip:
+    """A part [start_us, end_us) of a call, on the timeline of its audio; 0 ≤ start < end."""
+
+    start_us: int
+    end_us: int
+
+
 @dataclass(frozen=True)
 class CallEntry:
     """One call of a corpus. Its files exist and lie inside the corpus; nothing in them was decoded yet.
@@ -37,7 +45,9 @@ class CallEntry:
     `text_conditions` come from the line; those of a word file are `Transcript.text_conditions`.
     `where` is for messages: "manifest.jsonl:12". `swapped`: agent and caller are exchanged already in `audio`
     and `channels`, and not yet in words and sidecar (`corpus.swap`). `channels_assumed`: nobody named the channels;
-    they are the usual ones (left = agent), exchanged.
+    they are the usual ones (left = agent), exchanged. `clips`: the parts of the call that are to be built instead of it
+    (`corpus.clips`). `clip`: the part that this entry is; its files are those of the whole call, and
+    `recording_starts_at_us` is of the part.
     """
 
     call_id: str
@@ -57,6 +67,8 @@ class CallEntry:
     where: str = field(compare=False)
     swapped: bool = False
     channels_assumed: bool = False
+    clips: tuple[Clip, ...] = ()
+    clip: Clip | None = None
 
     @property
     def audio_paths(self) -> tuple[Path, ...]:

@@ -38,6 +38,8 @@ EXTRA_COLUMNS = {
     "audio_fingerprint": pl.Binary(),
     "agent_channel": pl.Int32(),
     "caller_channel": pl.Int32(),
+    "clip_start_us": pl.Int64(),
+    "clip_end_us": pl.Int64(),
     **TURN_COLUMNS,
 }
 

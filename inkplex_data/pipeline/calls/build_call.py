@@ -126,7 +126,7 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     agent_words = sum(word.is_by(main) for word in words)
     row = _row(job, placed, sidecar, dropped=log.count(*WORD_DROPS))
     # What was divided has channels of the ledger's file, not of the corpus's.
-    row |= channel_row(entry) if entry.audio == job.entry.audio and not prepared.audio.is_single else {}
+    row |= {} if prepared.is_divided or prepared.audio.is_single else channel_row(entry)
     row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
     row["text_conditions"] = _json(found.conditions)
     return CallPart(
@@ -279,6 +279,8 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "audio_sha256": scan.audio_sha256,
         "codec": tools.codec(job.recipe.codec.id).identity.id,
         "source": entry.source,
+        "clip_start_us": entry.clip.start_us if entry.clip else None,
+        "clip_end_us": entry.clip.end_us if entry.clip else None,
         "sidecar": _json(sidecar.model_dump(mode="json", by_alias=True, exclude_none=True))
         if sidecar
         else None,

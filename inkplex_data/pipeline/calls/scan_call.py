@@ -133,7 +133,9 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         is_masked=is_masked,
         is_text_masked=is_text_masked,
     )
-    problems = tuple(without_root(problem, build.corpus_root) for problem in log)
+    problems = tuple(
+        without_root(without_root(problem, build.corpus_root), build.ledger.root) for problem in log
+    )
     return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
 
 

@@ -244,6 +244,7 @@ class Planner:
                 scan.audio_sha256,
                 scan.voice_start_us,
                 scan.voice_end_us,
+                entry.source,
             )
             for entry in entries
             if entry.voice is not None

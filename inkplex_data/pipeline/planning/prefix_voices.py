@@ -48,7 +48,8 @@ class PrefixPlan:
 
 @dataclass(frozen=True)
 class VoiceCandidate:
-    """A call's best stretch of agent speech, for use as another call's voice sample."""
+    """A call's best stretch of agent speech, for use as another call's voice sample. `source`: its file, which parts of
+    one call share."""
 
     call_id: str
     voice: str
@@ -57,6 +58,11 @@ class VoiceCandidate:
     audio_sha256: str
     start_us: int
     end_us: int
+    source: str = ""
+
+    def is_heard_in(self, other: VoiceCandidate) -> bool:
+        """Whether the sound of both may be the same."""
+        return self.audio_sha256 == other.audio_sha256 or (self.source == other.source != "")
 
 
 def voice_samples(candidates: Sequence[VoiceCandidate]) -> dict[str, VoiceSample]:
@@ -84,7 +90,7 @@ def voice_samples(candidates: Sequence[VoiceCandidate]) -> dict[str, VoiceSample
             others = chain(
                 (head for head in heads[:2] if head.family != member.family), own.get(member.family, ())
             )
-            source = next((other for other in others if other.audio_sha256 != member.audio_sha256), None)
+            source = next((other for other in others if not other.is_heard_in(member)), None)
             if source is not None:
                 chosen[member.call_id] = VoiceSample(
                     source.voice, source.split, source.call_id, None, source.start_us, source.end_us
