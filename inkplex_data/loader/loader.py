@@ -13,6 +13,7 @@ from inkplex_data.loader.batch import Batch, Targets
 from inkplex_data.loader.buffers import BufferPool
 from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.prefetch import Prefetcher
+from inkplex_data.loader.prefix_choice import OWN
 from inkplex_data.loader.read_sample import Prepared, SampleReader
 from inkplex_data.loader.report import LoaderReport, Meter
 from inkplex_data.loader.sample_order import Mixture, SampleGroup, sample_groups, share
@@ -37,6 +38,7 @@ class Order:
     cutter: Cutter
     mix: Sequence[float] | None
     call_ids: Collection[str] | None
+    prefix: str = OWN
 
     def state(self) -> dict[str, Any]:
         """The same as JSON values, for comparison."""
@@ -50,6 +52,8 @@ class Order:
             **vars(self.cutter),
             "mix": None if self.mix is None else [float(weight) for weight in self.mix],
             "calls": calls,
+            # Said only where it is not the usual one, so that older positions stay valid.
+            **({} if self.prefix == OWN else {"prefix": self.prefix}),
         }
 
 
@@ -219,7 +223,13 @@ class Loader:
         self.stores = list(stores)
         self._indexes = [
             SampleIndex(
-                store, number, order.split, order.cutter, memory=self._memory, call_ids=order.call_ids
+                store,
+                number,
+                order.split,
+                order.cutter,
+                memory=self._memory,
+                call_ids=order.call_ids,
+                prefix=order.prefix,
             )
             for number, store in enumerate(self.stores)
         ]
