@@ -64,7 +64,9 @@ def split(
 
 def crop(
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory or a folder."),
-    call: str | None = typer.Argument(None, metavar="[CALL]", help="Id of the call, where there are several."),
+    call: str | None = typer.Argument(
+        None, metavar="[CALL]", help="Id of the call, where there are several."
+    ),
     start: float = typer.Option(..., "--from", min=0, metavar="SECONDS", help="Where the part begins."),
     end: float = typer.Option(..., "--to", min=0, metavar="SECONDS", help="Where it ends."),
     out: Path = typer.Option(

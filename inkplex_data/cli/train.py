@@ -27,7 +27,8 @@ _RUN = typer.Argument(..., metavar="RUN", help="Folder of a run, or one of its c
 _STORE = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store.")
 _DEVICE = typer.Option("auto", help="cpu, cuda, cuda:1 … or auto, which uses a GPU if there is one.")
 _PREFIX = typer.Option(
-    "own", help="What stands before each call: own, random-voice (of the same role), or the id of a stored prefix."
+    "own",
+    help="What stands before each call: own, random-voice (of the same role), or the id of a stored prefix.",
 )
 _WEIGHTS = typer.Option(
     None,

@@ -14,8 +14,8 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final
+from pathlib import Path, PurePath
+from typing import Final
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, Clip
 from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.sidecars.crop import crop, cut_text
-from inkplex_data.corpus.sidecars.sidecar_models import Excluded, Identity, Masks, Sidecar
+from inkplex_data.corpus.sidecars.sidecar_models import Audio, Excluded, Identity, Masks, Sidecar
 from inkplex_data.corpus.transcripts import read_segments, timed_words
 from inkplex_data.corpus.transcripts.moshi import moshi_document
 from inkplex_data.corpus.word_repair import TimedWord
@@ -76,14 +76,8 @@ def crop_call(
     if turns is not None:
         _write_turns(turns, clip, folder / f"{stem}.rttm")
     told = _sidecar(entry, text.unswapped_sidecar, clip, [*lost, *cut])
-    audio = told.audio
-    if audio is not None and (made := folder / f"{stem}.wav").is_file():
-        # The file is another one now; where its first sample lay in the old one is `offset_s`.
-        source = open_audio(made)
-        update: dict[str, Any] = {"sha256": audio.sha256 and _sha256(made)}
-        if audio.samples is not None:
-            update |= {"samples": source.count_samples(), "sample_rate_hz": source.sample_rate_hz}
-        told = told.model_copy(update={"audio": audio.model_copy(update=update)})
+    if told.audio is not None:
+        told = told.model_copy(update={"audio": _described(told.audio, entry, folder, stem)})
     text_of = told.model_dump_json(by_alias=True, exclude_none=True)
     (folder / f"{stem}{SIDECAR_SUFFIX}").write_text(text_of, encoding="utf-8")
 
@@ -214,11 +208,30 @@ def _sidecar(entry: CallEntry, given: Sidecar | None, clip: Clip, lost: Sequence
         }
     )
     masks = part.masks or Masks()
-    excluded = {(span.start_s, span.end_s, span.modality, span.reason): span for span in (*masks.excluded, *lost)}
+    excluded = {
+        (span.start_s, span.end_s, span.modality, span.reason): span for span in (*masks.excluded, *lost)
+    }
     if lost:
         ordered = [excluded[key] for key in sorted(excluded)]
         part = part.model_copy(update={"masks": masks.model_copy(update={"excluded": ordered})})
     return part.model_copy(update={"identity": identity})
+
+
+def _described(audio: Audio, entry: CallEntry, folder: Path, stem: str) -> Audio:
+    """The sidecar's waveform as the file that was written of it; where that lay in the old one is `offset_s`."""
+    part = cropped_entry(entry, folder, stem=stem)
+    made = dict(zip((path.name for path in entry.audio_paths), part.audio_paths, strict=True))
+    file = made.get(PurePath(audio.path).name if audio.path else entry.audio_paths[0].name)
+    if file is None or (audio.path is None and len(made) > 1):
+        return audio.model_copy(update={"path": None, "sha256": None, "samples": None})
+    source = open_audio(file)
+    known = {
+        "path": audio.path and file.name,
+        "sha256": audio.sha256 and _sha256(file),
+        "samples": None if audio.samples is None else source.count_samples(),
+        "sample_rate_hz": audio.sample_rate_hz and source.sample_rate_hz,
+    }
+    return audio.model_copy(update=known)
 
 
 def _sha256(path: Path) -> str:

@@ -16,7 +16,9 @@ from inkplex_data.export.file_names import FileNames
 from inkplex_data.problems import Problem, ProblemLog
 
 
-def crop_corpus(corpus: Corpus, call_id: str | None, clip: Clip, folder: Path) -> tuple[CallEntry, list[Problem]]:
+def crop_corpus(
+    corpus: Corpus, call_id: str | None, clip: Clip, folder: Path
+) -> tuple[CallEntry, list[Problem]]:
     """Write the part `clip` of a call as the corpus `folder`, which is empty or not there.
 
     Returns the call that it holds, and what was repaired. `call_id` may be left out where there is one call.

@@ -32,7 +32,8 @@ CORPUS = table(
             "Correct the sidecar; `inkplex-data validate FILE` lists all its faults.",
         ),
         "clip-outside": error(
-            "A part of a call ends after its audio.", "Correct the part's end; it is in seconds of the audio file."
+            "A part of a call ends after its audio.",
+            "Correct the part's end; it is in seconds of the audio file.",
         ),
         "clip-words-untimed": repair(
             "The call's transcript has no word times, so nothing tells which of its words a part of the call has; the part has none.",

@@ -15,13 +15,23 @@ from inkplex_data.store.shard import PrefixShardWriter
 from tests.loader.made import begin, call, finish
 from tests.store.made import add_calls
 
-OWN = {"long": "p0", "later": "p0", "plain": "p3", "tiny": None, "stateless": "p0", "other": "p1", "early": None}
+OWN = {
+    "long": "p0",
+    "later": "p0",
+    "plain": "p3",
+    "tiny": None,
+    "stateless": "p0",
+    "other": "p1",
+    "early": None,
+}
 
 
 def drawn(store: Store, epochs: int = 1, **options: object) -> list[tuple]:
     loader = make_loader(store, "train", seed=3, window_frames=40, workers=0, **options)  # type: ignore[arg-type]
     return [
-        (batch.call_id, batch.window, batch.prefix_id, batch.prefix_frames) for _ in range(epochs) for batch in loader
+        (batch.call_id, batch.window, batch.prefix_id, batch.prefix_frames)
+        for _ in range(epochs)
+        for batch in loader
     ]
 
 
@@ -59,12 +69,16 @@ def test_random_voices_are_of_the_role_and_split_and_come_again_the_same(store: 
     assert by_call["long"] == by_call["other"] == {"p0", "p1"}
     assert (by_call["plain"], by_call["tiny"]) == ({"p3"}, {None})
     assert drawn(store, epochs=6, prefix="random-voice") == found
-    half = make_loader(store, "train", seed=3, window_frames=40, workers=0, prefix="random-voice", rank=1, world_size=2)
+    half = make_loader(
+        store, "train", seed=3, window_frames=40, workers=0, prefix="random-voice", rank=1, world_size=2
+    )
     assert [batch.prefix_id for batch in half] == [prefix for _, _, prefix, _ in found[1 : len(half) * 2 : 2]]
 
 
 def test_windows_leave_room_for_the_longest_voice(store: Store) -> None:
-    loader = make_loader(store, "train", seed=3, workers=0, context_frames=60, prefix="random-voice", cut="seeded")
+    loader = make_loader(
+        store, "train", seed=3, workers=0, context_frames=60, prefix="random-voice", cut="seeded"
+    )
     for _ in range(3):
         for batch in loader:
             assert batch.prefix_frames + batch.window[1] - batch.window[0] <= 60
@@ -87,10 +101,15 @@ def test_a_random_voice_is_never_the_calls_own_sound(tmp_path: Path) -> None:
     made = begin(tmp_path / "store")
     with PrefixShardWriter(made.root, 1) as writer:
         for name, of in (("cut", "call:a@0-80000us"), ("part", "call:b@0-80000us"), ("file", "file:x.wav")):
-            streams = {"codes": np.zeros((3, 16), np.uint16), "text": np.zeros(3, np.int32), "role": np.zeros(3, np.uint8)}
+            streams = {
+                "codes": np.zeros((3, 16), np.uint16),
+                "text": np.zeros(3, np.int32),
+                "role": np.zeros(3, np.uint8),
+            }
             split = None if name == "file" else "train"
             writer.add(
-                {"prefix_id": name, "voice": name, "role": "guide", "split": split, "voice_source": of}, streams
+                {"prefix_id": name, "voice": name, "role": "guide", "split": split, "voice_source": of},
+                streams,
             )
         writer.publish()
     sources = {"a": "one.wav", "b": "one.wav", "c": "two.wav"}

@@ -15,6 +15,7 @@ from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, samples_to_us, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
+from inkplex_data.corpus.sidecars.playback import history_row
 from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
@@ -31,6 +32,7 @@ from inkplex_data.pipeline.calls.augmentation import (
 )
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
+from inkplex_data.pipeline.calls.playback_cuts import PlaybackCuts
 from inkplex_data.pipeline.calls.prepare import main_speaker, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.calls.turn_columns import turn_row
@@ -97,7 +99,11 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     log.extend([*found.problems, *job.notes])
     words = list(found.words)
     sidecar = prepared.text.sidecar
-    streams = CallStreams(prepared.audio, job.scan, recipe)
+    playback = PlaybackCuts.of(sidecar, job.scan.samples, is_single=prepared.audio.is_single)
+    main = main_speaker(recipe)
+    words, unplayed = cut_words(words, AugmentPlan(cuts=playback.silenced), main)
+    playback.tell(log, words=unplayed)
+    streams = CallStreams(prepared.audio, job.scan, recipe, playback.silenced)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
     if augmentation is not None:
@@ -105,7 +111,6 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     plan = augmentation.plan if augmentation is not None else AugmentPlan()
     if augmentation is not None:
         made += transforms(augmentation)
-    main = main_speaker(recipe)
     words, cut = cut_words(words, plan, main)
     text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
     # What could be placed, and how dense the text is, does not depend on what is withheld from it.
@@ -116,7 +121,8 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         log.add("augmented", ", ".join(transform.name for transform in made))
     if cut or withheld.count:
         log.add("augmented-words", f"{cut} words ended early or are gone, {withheld.told}")
-    sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts))
+    made = [*playback.transforms(), *made]
+    sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts or playback.silenced))
     encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
@@ -138,6 +144,7 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
             "mask": loss_mask(
                 text, job.scan, sidecar, recipe, is_mixed=prepared.audio.is_mixed, delay_us=plan.text_delay_us
             )
+            & playback.mask(frames)
             | withheld.hidden * np.uint8(MASK_HIDDEN_TEXT),
             "level": encoded.level,
         },
@@ -281,6 +288,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "source": entry.source,
         "clip_start_us": entry.clip.start_us if entry.clip else None,
         "clip_end_us": entry.clip.end_us if entry.clip else None,
+        "history": history_row(sidecar),
         "sidecar": _json(sidecar.model_dump(mode="json", by_alias=True, exclude_none=True))
         if sidecar
         else None,
@@ -303,7 +311,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=7,
+    version=8,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text"),

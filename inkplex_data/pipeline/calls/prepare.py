@@ -15,8 +15,8 @@ from inkplex_data.audio.call_audio import CallAudio, CallFiles, ChannelRef, open
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.pipeline.calls import spoken_words, two_streams
 from inkplex_data.export.crop_call import cropped_entry
+from inkplex_data.pipeline.calls import spoken_words, two_streams
 from inkplex_data.pipeline.calls.agent_side import AGENT_SIDE, AgentSideJob
 from inkplex_data.pipeline.calls.clip_files import CLIP, ClipJob
 from inkplex_data.pipeline.calls.spoken_words import SPOKEN_WORDS, SpokenWordsJob

@@ -63,7 +63,12 @@ def write_long_call(folder: Path) -> np.ndarray:
     texts = ["So", "absolutely", "not", "yes", "I", "see", "your", "bill"]
     words = [[text, [at, round(at + 0.2, 2)], "spk_7"] for at, text in zip(starts, texts, strict=True)]
     words += [[text, [at, at + 0.1], "spk_9"] for text, at in (("Hm", 0.6), ("okay", 1.0), ("fine", 2.1))]
-    document = {"alignments": sorted(words, key=lambda word: word[1]), "agent": "spk_7", "method": "by hand", "text_conditions": {"mood": "calm"}}
+    document = {
+        "alignments": sorted(words, key=lambda word: word[1]),
+        "agent": "spk_7",
+        "method": "by hand",
+        "text_conditions": {"mood": "calm"},
+    }
     (folder / "call.json").write_text(json.dumps(document))
     (folder / "call.sidecar.json").write_text(json.dumps(SIDECAR))
     (folder / "call.recording.jsonl").write_text("".join(json.dumps(line) + "\n" for line in RECORDED))
@@ -135,13 +140,17 @@ def test_a_part_of_the_built_call_is_the_built_part(made: dict[str, Any]) -> Non
     np.testing.assert_array_equal(part.codes, expected)
     assert (part.codes != whole.codes[:, at]).any()  # whose codec had heard what came before
 
-    window = VersionColumns(*(whole.versions[name].to_numpy().copy() for name in VersionColumns.__annotations__))
+    window = VersionColumns(
+        *(whole.versions[name].to_numpy().copy() for name in VersionColumns.__annotations__)
+    )
     moved = vars(window_versions(window, FIRST, STOP, 0))
     assert part.versions.height and part.versions.equals(
         pl.DataFrame(moved).with_columns(pl.col("whole").cast(pl.Boolean)).sort("row", "start")
     )
     inside = whole.words.filter(pl.col("start_us").is_between(FIRST * 80_000, STOP * 80_000, closed="left"))
-    assert inside["text"].to_list() == part.words["text"].to_list() == ["okay", "not", "yes", "I", "fine", "see"]
+    assert (
+        inside["text"].to_list() == part.words["text"].to_list() == ["okay", "not", "yes", "I", "fine", "see"]
+    )
     for name in ("start_us", "end_us"):
         assert (inside[name] - FIRST * 80_000).to_list() == part.words[name].to_list()
     frames = part.words["frame"]  # −1 for the caller's
