@@ -27,6 +27,15 @@ class ChannelSpec:
     caller: int
 
 
+@dataclass(frozen=True)
+class VoiceSegment:
+    """What the agent of another call says in [start_us, end_us), for use as a voice sample."""
+
+    call_id: str
+    start_us: int
+    end_us: int
+
+
 @dataclass(frozen=True, order=True)
 class Clip:
     """A part [start_us, end_us) of a call, on the timeline of its audio; 0 ≤ start < end."""
@@ -47,7 +56,8 @@ class CallEntry:
     and `channels`, and not yet in words and sidecar (`corpus.swap`). `channels_assumed`: nobody named the channels;
     they are the usual ones (left = agent), exchanged. `clips`: the parts of the call that are to be built instead of it
     (`corpus.clips`). `clip`: the part that this entry is; its files are those of the whole call, and
-    `recording_starts_at_us` is of the part.
+    `recording_starts_at_us` is of the part. `voice_prompt`, `voice_segment`: where the prefix's voice sample comes
+    from, where the corpus says; `past`: the public conversation before the call, (speaker, text) of each turn.
     """
 
     call_id: str
@@ -69,6 +79,9 @@ class CallEntry:
     channels_assumed: bool = False
     clips: tuple[Clip, ...] = ()
     clip: Clip | None = None
+    voice_prompt: Path | None = None
+    voice_segment: VoiceSegment | None = None
+    past: tuple[tuple[str, str], ...] = ()
 
     @property
     def audio_paths(self) -> tuple[Path, ...]:

@@ -78,8 +78,12 @@ def crop_call(
     told = _sidecar(entry, text.unswapped_sidecar, clip, [*lost, *cut])
     if told.audio is not None:
         told = told.model_copy(update={"audio": _described(told.audio, entry, folder, stem)})
-    text_of = told.model_dump_json(by_alias=True, exclude_none=True)
-    (folder / f"{stem}{SIDECAR_SUFFIX}").write_text(text_of, encoding="utf-8")
+    write_sidecar(folder / f"{stem}{SIDECAR_SUFFIX}", told)
+
+
+def write_sidecar(path: Path, sidecar: Sidecar) -> None:
+    """Write a sidecar file."""
+    path.write_text(sidecar.model_dump_json(by_alias=True, exclude_none=True), encoding="utf-8")
 
 
 def cropped_entry(entry: CallEntry, folder: Path, *, stem: str = "call") -> CallEntry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +24,7 @@ from inkplex_data.pipeline.planning.prefix_voices import (
     VoiceCandidate,
     VoiceSample,
     prefix_id,
+    role_text,
     voice_samples,
 )
 from inkplex_data.pipeline.planning.same_audio import (
@@ -252,15 +254,24 @@ class Planner:
         ]
         candidates += self.voices
         chosen = voice_samples(candidates) if wanted.voice == "auto" else {}
+        if wanted.voice == "auto":
+            for entry in [*entries, *self.revoiced]:
+                if entry.voice_prompt is not None or entry.voice_segment is not None:
+                    chosen.pop(entry.call_id, None)
+                    if (sample := self._prompted(entry, splits, by_id)) is not None:
+                        chosen[entry.call_id] = sample
         digest = {"codec": self.codec_sha256, "tokenizer": str(self.build.recipe.text.tokenizer)}
         plans: dict[str, PrefixPlan] = {}
         prefix_of = {}
         roles: dict[str | None, None] = {}
         for entry in [*entries, *self.revoiced]:
             role = entry.role if wanted.role else None
+            role = role_text(role, entry.past if wanted.past else ())
             roles[role] = None
             voice = chosen.get(entry.call_id)
-            name = prefix_id(voice, role, digest)
+            file = voice.file(self.build.corpus_root) if voice is not None else None
+            own = {"file": file_sha256(file)} if file is not None else {}
+            name = prefix_id(voice, role, {**digest, **own})
             plans.setdefault(name, PrefixPlan(name, voice, role))
             prefix_of[entry.call_id] = name
         for voice_name, path in sorted(wanted.voices.items()):
@@ -278,7 +289,32 @@ class Planner:
             build=self.build,
             plan=plan,
             source=CallInput.of(by_id[voice.call_id]) if voice and voice.call_id else None,
-            voice_file=Path(voice.path) if voice and voice.path else None,
+            voice_file=voice.file(self.build.corpus_root) if voice else None,
+        )
+
+    def _prompted(
+        self, entry: CallEntry, splits: Mapping[str, str], by_id: Mapping[str, CallEntry]
+    ) -> VoiceSample | None:
+        """The voice sample that a call's sidecar names; None for a stretch of a call that is not built, is in another
+        split, or has the call's own sound."""
+        segment, file = entry.voice_segment, entry.voice_prompt
+        if segment is None:
+            assert file is not None
+            path = os.path.relpath(file, self.build.corpus_root)
+            return VoiceSample(entry.voice or file.stem, None, path=path, in_corpus=True)
+        other = by_id.get(segment.call_id)
+        if other is None or other.source == entry.source:
+            return None
+        of_family = {**self.target.frozen_splits, **splits}
+        if of_family.get(other.family) != of_family.get(entry.family):
+            return None
+        return VoiceSample(
+            entry.voice or other.voice or other.call_id,
+            of_family[entry.family],
+            other.call_id,
+            None,
+            segment.start_us,
+            segment.end_us,
         )
 
     def _partners(self, entries: Sequence[CallEntry], splits: Mapping[str, str]) -> Partners:
@@ -313,6 +349,10 @@ def notes(build: Build, entry: CallEntry, split: str, *, family: str, has_voice:
         what = f"family {family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
         log.add("family-frozen", what)
     prefix = build.recipe.prefix
-    if prefix is not None and prefix.voice == "auto" and entry.voice is not None and not has_voice:
-        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
+    if prefix is not None and prefix.voice == "auto" and not has_voice:
+        if entry.voice_segment is not None:
+            what = f"its voice segment is of {entry.voice_segment.call_id!r}, which is no other call built in split {split!r}"
+            log.add("prefix-no-voice", what)
+        elif entry.voice is not None:
+            log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
     return tuple(log)
