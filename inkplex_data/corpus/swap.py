@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar_models import Masks, Sidecar, Transform, Valid
+from inkplex_data.corpus.sidecars.sidecar_models import History, Masks, Sidecar, Transform, Valid
 from inkplex_data.problems import Problem, refusal
 
 SUFFIX: Final = "~swapped"
@@ -66,7 +66,8 @@ def swapped_sidecar(sidecar: Sidecar) -> Sidecar:
     """What a sidecar still says once the sides are exchanged: identity, audio, and what carries loss in it.
 
     Words, prompt, evidence, targets and history are the former agent's. The text of the new agent was nobody's
-    concern, so no exclusion of text carries over, but where a crop cut words of either side.
+    concern, so no exclusion of text carries over, but where a crop cut words of either side. That the conversation
+    began before the clip is as true as it was.
     """
     audio, masks = sidecar.audio, sidecar.masks
     if audio is not None:
@@ -83,4 +84,11 @@ def swapped_sidecar(sidecar: Sidecar) -> Sidecar:
                 if span.modality != "text" or span.reason == "cut_word"
             ],
         )
-    return Sidecar(schema_="inkplex/sidecar@1", identity=sidecar.identity, audio=audio, masks=masks)
+    is_cut = sidecar.history is not None and sidecar.history.begins == "cut"
+    return Sidecar(
+        schema_="inkplex/sidecar@1",
+        identity=sidecar.identity,
+        audio=audio,
+        history=History(begins="cut") if is_cut else None,
+        masks=masks if masks != Masks() else None,
+    )

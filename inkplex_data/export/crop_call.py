@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -132,18 +132,14 @@ def copy_recording(path: Path, folder: Path, *, root: Path) -> Path:
 
 def _write_audio(entry: CallEntry, clip: Clip, base: Path, log: ProblemLog) -> list[Excluded]:
     """Write the part of each file; returns the stretches that a file lacks inside."""
-    if isinstance(entry.audio, Path):
-        parts = [(entry.audio, base.with_name(f"{base.name}.wav"), ("agent", "caller"))]
-    else:
-        sides = ("caller", "agent") if entry.swapped else ("agent", "caller")
-        files = (entry.audio.agent, entry.audio.caller)
-        parts = [
-            (file, base.with_name(f"{base.name}.{side}.wav"), (side,))
-            for file, side in zip(files, sides, strict=True)
-        ]
+    sides: list[tuple[Literal["agent", "caller"], ...]] = [("agent", "caller")]
+    targets = [base.with_name(f"{base.name}.wav")]
+    if isinstance(entry.audio, AgentCaller):
+        sides = [("caller",), ("agent",)] if entry.swapped else [("agent",), ("caller",)]
+        targets = [base.with_name(f"{base.name}.{own}.wav") for (own,) in sides]
     lost: list[Excluded] = []
     ends: list[tuple[bool, str]] = []
-    for path, target, modalities in parts:
+    for path, target, modalities in zip(entry.audio_paths, targets, sides, strict=True):
         source = open_audio(path)
         if source.tracks > 1:
             log.add(
@@ -164,12 +160,12 @@ def _write_audio(entry: CallEntry, clip: Clip, base: Path, log: ProblemLog) -> l
             )
         reason = f" ({reader.fault})" if reader.fault else ""
         ends.append((reader.samples >= span[1], f"{reader.samples / rate:.6f} s{reason}"))
-        # Words that sound into a hole are cut by it, whoever says them.
-        lost += [
-            Excluded(modality=modality, start_s=start_s, end_s=end_s, reason=reason_)
-            for start_s, end_s in _holes(reader, *span, rate)
-            for modality, reason_ in (*((side, "missing") for side in modalities), ("text", "cut_word"))
-        ]
+        for start_s, end_s in _holes(reader, *span, rate):
+            lost += [
+                Excluded(modality=own, start_s=start_s, end_s=end_s, reason="missing") for own in modalities
+            ]
+            # Words that sound into a hole are cut by it, whoever says them.
+            lost.append(Excluded(modality="text", start_s=start_s, end_s=end_s, reason="cut_word"))
     if lost:
         log.add("audio-damaged", f"{len(lost)} stretches of the part are missing inside", item=entry.source)
     if not any(reached for reached, _ in ends):

@@ -42,8 +42,8 @@ class CallStreams:
         """
         first, second = twice(self.audio.streams(samples=self.scan.samples))
         agent, caller = (pair[0] for pair in first), (pair[1] for pair in second)
-        agent = change_agent(agent, AugmentPlan(cuts=self.silenced))
-        return self._widened("agent", agent), self._widened("caller", caller)
+        heard = change_agent(agent, AugmentPlan(cuts=self.silenced))
+        return self._widened("agent", heard), self._widened("caller", caller)
 
     def _widened(self, side: Side, chunks: Chunks) -> Chunks:
         extension = tools.bandwidth(self.recipe.audio.bandwidth)

@@ -12,6 +12,7 @@ from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.sidecars.crop import crop, cut_text
 from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
+from inkplex_data.corpus.swap import swapped_sidecar
 from inkplex_data.errors import UsageError
 
 BASE: dict[str, Any] = {"schema": "inkplex/sidecar@1", "identity": {"clip_id": "clip"}}
@@ -288,3 +289,11 @@ def test_a_crop_moves_all_by_the_same_time_and_shows_no_future(full: Sidecar, cu
         assert all(seconds_to_us(word.end_s) <= end - start for word in part.words.items)
     if not availability_faults(full):
         assert availability_faults(part) == []
+
+
+@settings(max_examples=40)
+@given(sidecars(), CUT)
+def test_crop_and_swap_commute(full: Sidecar, cut: tuple[int, int]) -> None:
+    """Words are the former agent's, and with them goes where a crop cut them; all else is the same in either order."""
+    full = full.model_copy(update={"words": None})
+    assert swapped_sidecar(crop(full, *cut)) == crop(swapped_sidecar(full), *cut)
