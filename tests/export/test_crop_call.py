@@ -22,6 +22,8 @@ from inkplex_data.export.crop_call import crop_call, cropped_entry
 from inkplex_data.export.cropped_corpus import crop_corpus
 from inkplex_data.export.moshi import export_corpus
 from inkplex_data.problems import ProblemLog
+from tests.audio.made import save_lossy
+from tests.export.made import noise
 
 CLIP = Clip(250_000, 750_000)
 
@@ -120,3 +122,23 @@ def test_parts_are_exported_as_the_calls_that_they_are(corpus: Corpus, tmp_path:
         ["day,", [0.09, 0.317891], "SPEAKER_MAIN"],
         ["hi", [0.35, 0.45], "SPEAKER_CALLER"],
     ]
+
+
+def test_what_a_file_lacks_inside_carries_no_loss_in_the_part(tmp_path: Path) -> None:
+    """A second packet of 1,000 samples after another is missing from the file at 48 kHz; the silence in its place is
+    nobody's, and the words in it are cut, whoever says them."""
+    stereo = np.stack([noise(1, 48_000), noise(2, 48_000)])
+    save_lossy(tmp_path / "a.mkv", stereo, "pcm_s16le", lost=range(20, 24))
+    [entry] = read_corpus(tmp_path).entries
+    part, log = cropped(part_of(entry, CLIP), tmp_path / "part")
+    assert [problem.code for problem in log] == ["audio-damaged"]
+    told = CallText.of(part).sidecar
+    assert told is not None and told.masks is not None
+    spans = {(one.modality, one.reason): (one.start_s, one.end_s) for one in told.masks.excluded}
+    assert set(spans) == {("agent", "missing"), ("caller", "missing"), ("text", "cut_word")}
+    for start_s, end_s in spans.values():
+        assert start_s == pytest.approx(20 / 48 - 0.25, abs=0.002) and end_s == pytest.approx(
+            24 / 48 - 0.25, abs=0.002
+        )
+    far, log = cropped(part_of(entry, Clip(0, 250_000)), tmp_path / "before")
+    assert not list(log) and CallText.of(far).sidecar.masks is None  # type: ignore[union-attr]
