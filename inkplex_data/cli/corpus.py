@@ -63,7 +63,9 @@ def split(
 
 
 def crop(
-    corpus: Path = typer.Argument(..., metavar="CORPUS", help="A manifest, a Moshi inventory or a folder."),
+    corpus: Path = typer.Argument(
+        ..., metavar="CORPUS", help="A manifest, a Moshi inventory, a folder, or a call's audio file in one."
+    ),
     call: str | None = typer.Argument(
         None, metavar="[CALL]", help="Id of the call, where there are several."
     ),
@@ -79,14 +81,14 @@ def crop(
     """
     from inkplex_data.clock import seconds_to_us
     from inkplex_data.corpus.entry import Clip
-    from inkplex_data.corpus.read_corpus import read_corpus
+    from inkplex_data.corpus.read_corpus import read_calls
     from inkplex_data.errors import UsageError
     from inkplex_data.export.cropped_corpus import crop_corpus
 
     clip = Clip(seconds_to_us(start), seconds_to_us(end))
     if clip.start_us >= clip.end_us:
         raise UsageError(f"--from must lie before --to (got {start} and {end})")
-    part, problems = crop_corpus(read_corpus(corpus), call, clip, out)
+    part, problems = crop_corpus(read_calls(corpus), call, clip, out)
     for problem in problems:
         say(problem, err=True)
     say(f"{out}: {part.call_id}, {end - start:g} s")

@@ -15,7 +15,7 @@ from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.clips import part_of
 from inkplex_data.corpus.entry import CallEntry, Clip, Corpus
-from inkplex_data.corpus.read_corpus import read_corpus
+from inkplex_data.corpus.read_corpus import read_calls, read_corpus
 from inkplex_data.corpus.swap import swapped
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.export.crop_call import crop_call, cropped_entry
@@ -142,3 +142,14 @@ def test_what_a_file_lacks_inside_carries_no_loss_in_the_part(tmp_path: Path) ->
         )
     far, log = cropped(part_of(entry, Clip(0, 250_000)), tmp_path / "before")
     assert not list(log) and CallText.of(far).sidecar.masks is None  # type: ignore[union-attr]
+
+
+def test_a_call_may_be_named_by_its_file(corpus: Corpus, tmp_path: Path) -> None:
+    found = read_calls(corpus.root / "one.wav")
+    assert [entry.call_id for entry in found.entries] == ["one"]
+    part, _ = crop_corpus(found, None, CLIP, tmp_path / "out")
+    [entry] = read_corpus(tmp_path / "out").entries
+    told = ("call_id", "family", "split", "role", "voice", "text_conditions")
+    assert [getattr(entry, name) for name in told] == [getattr(part, name) for name in told]
+    assert read_calls(corpus.root / "broken.wav").refused == ()
+    assert read_calls(tmp_path / "out").entries == (entry,)
