@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ OWN = {
 }
 
 
-def drawn(store: Store, epochs: int = 1, **options: object) -> list[tuple]:
+def drawn(store: Store, epochs: int = 1, **options: object) -> list[tuple[Any, ...]]:
     loader = make_loader(store, "train", seed=3, window_frames=40, workers=0, **options)  # type: ignore[arg-type]
     return [
         (batch.call_id, batch.window, batch.prefix_id, batch.prefix_frames)
@@ -62,7 +63,7 @@ def test_a_named_prefix_stands_before_every_call(store: Store) -> None:
 def test_random_voices_are_of_the_role_and_split_and_come_again_the_same(store: Store) -> None:
     """Only p0 and p1 are a clerk's in training; a call without a role has no voice to draw from."""
     found = drawn(store, epochs=6, prefix="random-voice")
-    by_call: dict[str, set] = {}
+    by_call: dict[str, set[str | None]] = {}
     for name, _, prefix, frames in found:
         by_call.setdefault(name, set()).add(prefix)
         assert frames == {None: 0, "p0": 12, "p1": 13, "p3": 15}[prefix]
@@ -101,7 +102,7 @@ def test_a_random_voice_is_never_the_calls_own_sound(tmp_path: Path) -> None:
     made = begin(tmp_path / "store")
     with PrefixShardWriter(made.root, 1) as writer:
         for name, of in (("cut", "call:a@0-80000us"), ("part", "call:b@0-80000us"), ("file", "file:x.wav")):
-            streams = {
+            streams: dict[str, np.ndarray] = {
                 "codes": np.zeros((3, 16), np.uint16),
                 "text": np.zeros(3, np.int32),
                 "role": np.zeros(3, np.uint8),

@@ -61,7 +61,9 @@ def write_long_call(folder: Path) -> np.ndarray:
     soundfile.write(folder / "call.wav", stereo.T, RATE_HZ, subtype="PCM_16")
     starts = [0.1, 0.74, 1.2, 1.45, 2.0, 2.3, 2.58, 3.2]
     texts = ["So", "absolutely", "not", "yes", "I", "see", "your", "bill"]
-    words = [[text, [at, round(at + 0.2, 2)], "spk_7"] for at, text in zip(starts, texts, strict=True)]
+    words: list[list[Any]] = [
+        [text, [at, round(at + 0.2, 2)], "spk_7"] for at, text in zip(starts, texts, strict=True)
+    ]
     words += [[text, [at, at + 0.1], "spk_9"] for text, at in (("Hm", 0.6), ("okay", 1.0), ("fine", 2.1))]
     document = {
         "alignments": sorted(words, key=lambda word: word[1]),
