@@ -1,4 +1,4 @@
-"""`split` and `schema`: how families are divided into splits, and what each kind of file looks like."""
+"""`split`, `crop` and `schema`: families in splits, parts of calls, and what each kind of file looks like."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ schema_app = typer.Typer(no_args_is_help=True, help="Print or write the JSON Sch
 
 def register(app: typer.Typer) -> None:
     app.command("split", rich_help_panel=PANEL)(split)
+    app.command("crop", rich_help_panel=PANEL)(crop)
     app.add_typer(schema_app, name="schema", rich_help_panel=PANEL)
 
 
@@ -34,10 +35,10 @@ def split(
     from collections import Counter
 
     from inkplex_data.atomic import replacing
-    from inkplex_data.corpus.families import family_links
+    from inkplex_data.corpus.families.joined import family_links
+    from inkplex_data.corpus.families.splits import assign_splits, given_splits, linked_families, read_splits
     from inkplex_data.corpus.models import SplitsFile
     from inkplex_data.corpus.read_corpus import read_corpus
-    from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families, read_splits
 
     entries = read_corpus(corpus).entries
     fractions = {"validation": validation, "test": test}
@@ -61,6 +62,38 @@ def split(
             file.write(text.encode())
     counts = Counter(assigned[entry.family] for entry in entries)
     say(", ".join(f"{name} {counts[name]}" for name in ("train", "validation", "test")) + " calls", err=True)
+
+
+def crop(
+    corpus: Path = typer.Argument(
+        ..., metavar="CORPUS", help="A manifest, a Moshi inventory, a folder, or a call's audio file in one."
+    ),
+    call: str | None = typer.Argument(
+        None, metavar="[CALL]", help="Id of the call, where there are several."
+    ),
+    start: float = typer.Option(..., "--from", min=0, metavar="SECONDS", help="Where the part begins."),
+    end: float = typer.Option(..., "--to", min=0, metavar="SECONDS", help="Where it ends."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", parser=output, metavar="FOLDER", help="Folder of the new corpus; empty or new."
+    ),
+) -> None:
+    """Write a part of a call as a corpus of its own: audio, words, sidecar, task recording and its clock move together.
+
+    Parts of many calls need no files: give the manifest's lines `clips`.
+    """
+    from inkplex_data.clock import seconds_to_us
+    from inkplex_data.corpus.entry import Clip
+    from inkplex_data.corpus.read_corpus import read_calls
+    from inkplex_data.errors import UsageError
+    from inkplex_data.export.cropped_corpus import crop_corpus
+
+    clip = Clip(seconds_to_us(start), seconds_to_us(end))
+    if clip.start_us >= clip.end_us:
+        raise UsageError(f"--from must lie before --to (got {start} and {end})")
+    part, problems = crop_corpus(read_calls(corpus), call, clip, out)
+    for problem in problems:
+        say(problem, err=True)
+    say(f"{out}: {part.call_id}, {end - start:g} s")
 
 
 @schema_app.command("export")

@@ -59,21 +59,15 @@ def align(
     """
     from dataclasses import asdict
 
-    from inkplex_data.corpus.read_corpus import read_corpus
+    from inkplex_data.corpus.read_corpus import read_calls
     from inkplex_data.errors import UsageError
     from inkplex_data.speech.agent.find import agent_rule
     from inkplex_data.speech.align.align_corpus import align_entries
     from inkplex_data.speech.align.transcribe import SpeechAligner
 
     side = agent_rule(agent)
-    single = corpus.is_file() and not corpus.name.lower().removesuffix(".gz").endswith((".jsonl", ".json"))
-    found = read_corpus(corpus.parent if single else corpus)
-    entries = [
-        entry
-        for entry in found.entries
-        if not single or corpus.resolve() in (path.resolve() for path in entry.audio_paths)
-    ]
-    refused = () if single and entries else found.refused
+    found = read_calls(corpus)
+    entries, refused = found.entries, found.refused
     if not entries and not refused:
         raise UsageError("no calls to align", where=str(corpus))
     if text is not None and len(entries) != 1:

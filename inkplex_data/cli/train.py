@@ -26,6 +26,10 @@ EXIT_PARTLY = 3
 _RUN = typer.Argument(..., metavar="RUN", help="Folder of a run, or one of its checkpoints.")
 _STORE = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store.")
 _DEVICE = typer.Option("auto", help="cpu, cuda, cuda:1 … or auto, which uses a GPU if there is one.")
+_PREFIX = typer.Option(
+    "own",
+    help="What stands before each call: own, random-voice (of the same role), or the id of a stored prefix.",
+)
 _WEIGHTS = typer.Option(
     None,
     "--model",
@@ -178,6 +182,7 @@ def evaluate(
     memory: list[str] | None = typer.Option(
         None, help="none, own or wrong; may be repeated. All three by default."
     ),
+    prefix: str = _PREFIX,
     generations: bool = typer.Option(
         False, "--generate", help="Also generate each call's response, and report what is said."
     ),
@@ -230,6 +235,7 @@ def evaluate(
             split=split,
             calls=calls,
             memories=memories,
+            prefix=prefix,
             resamples=resamples,
             seed=seed,
             advance=lambda: reporter.advance("score"),
@@ -237,7 +243,7 @@ def evaluate(
         said = refused = None
         if generations:
             replays = ReplayOptions(seconds=seconds, seed=seed)
-            generator = Generator(trained, opened, store_codec(opened, codec), replays)
+            generator = Generator(trained, opened, store_codec(opened, codec), replays, prefix=prefix)
             names = scorable(opened, split, "none" if memories == ["none"] else "own", calls)[:limit]
             reporter.stage("generate", len(names) * len(memories))
             said, refused = measure_generations(
@@ -251,6 +257,7 @@ def evaluate(
             "checkpoint": str(trained.path),
             **trained.provenance(),
             "memories": memories,
+            "prefix": prefix,
             "resamples": resamples,
             "seed": seed,
             "untrained_codec": trained.store.codec_untrained,
@@ -282,6 +289,7 @@ def generate(
     memory: list[str] | None = typer.Option(
         None, help="none (the baseline), own or wrong; may be repeated. Both none and own by default."
     ),
+    prefix: str = _PREFIX,
     seconds: float = typer.Option(20.0, help="Length of the free window."),
     seed: int = typer.Option(0, min=0, help="Seed of the draws; every memory gets the same ones."),
     force_cue: bool = typer.Option(
@@ -331,7 +339,7 @@ def generate(
             split = str(opened.call(call[0]).split)
         trained = _open(run, opened, split=split, device=device, weights=model)
         memories = _memories(memory, ("none", "own"), trained)
-        generator = Generator(trained, opened, store_codec(opened, codec), options)
+        generator = Generator(trained, opened, store_codec(opened, codec), options, prefix=prefix)
         if generator.codec.identity.untrained:
             say("the codec is untrained: the WAV files are noise; only the text can be read", err=True)
         names = call or scorable(opened, split, "none" if memories == ["none"] else "own")[:limit]

@@ -151,6 +151,10 @@ class PrefixConfig(Section):
         10.0, description="longest voice sample, in seconds"
     )
     role: bool = Field(True, description="speak the call's role text in the prefix")
+    past: bool = Field(
+        False,
+        description="behind the role, the public conversation before the call, from its sidecar's prompt",
+    )
     voices: dict[str, str] = Field(
         default_factory=dict,
         description="further voices, by name, each an audio file; each is stored with every role of the corpus",

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, CorpusKind
-from inkplex_data.corpus.families import marks_of
+from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, Clip, CorpusKind, VoiceSegment
+from inkplex_data.corpus.families.joined import marks_of
 from inkplex_data.corpus.names import check_names
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.sidecars.named_files import find_files
 from inkplex_data.corpus.sidecars.sidecar import read_sidecar
-from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
+from inkplex_data.corpus.sidecars.sidecar_models import Prompt, Sidecar
 from inkplex_data.corpus.transcripts import word_suffixes
 from inkplex_data.errors import CallRefused
 from inkplex_data.faults import Fault, FaultError, short
@@ -57,6 +57,7 @@ class Draft:
     text_conditions: dict[str, Any] | None = None
     duration_s: float | None = None
     marks: tuple[str, ...] = ()
+    clips: tuple[Clip, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,10 +134,11 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
         rule = "is given, but the call has no recording"
         raise FaultError(Fault(rule, pointer="/recording_starts_at", code=LINE_INVALID))
     known: tuple[Path | None, ...] = ()
+    prompt = Prompt()
     if sidecar_path is not None:
         sidecar = _sidecar(sidecar_path)
         known = find_files(sidecar, sidecar_path.parent, paths)
-        draft = _with_sidecar(draft, sidecar)
+        draft, prompt = _with_sidecar(draft, sidecar), sidecar.prompt or prompt
     return CallEntry(
         call_id=draft.call_id,
         audio=audio,
@@ -151,11 +153,34 @@ def _entry(draft: Draft, paths: Paths) -> CallEntry:
         voice=draft.voice,
         text_conditions=draft.text_conditions,
         duration_s=draft.duration_s,
+        clips=draft.clips,
+        voice_prompt=_voice_prompt(prompt, sidecar_path, paths),
+        voice_segment=_voice_segment(prompt),
+        past=tuple((turn.speaker, turn.text) for turn in prompt.past),
         source=source,
         where=draft.where,
         marks=draft.marks,
         named=known,
     )
+
+
+def _voice_prompt(prompt: Prompt, sidecar: Path | None, paths: Paths) -> Path | None:
+    """The voice sample's file; None for one that is not there. Raises FaultError for one outside the corpus."""
+    if prompt.voice_prompt is None or sidecar is None:
+        return None
+    beside = sidecar.parent / prompt.voice_prompt.path
+    try:
+        paths.check_inside(beside, prompt.voice_prompt.path)
+    except FaultError as error:
+        raise _pointed(error, "/sidecar") from error
+    return beside if beside.is_file() else None
+
+
+def _voice_segment(prompt: Prompt) -> VoiceSegment | None:
+    segment = prompt.voice_segment
+    if segment is None:
+        return None
+    return VoiceSegment(segment.call, seconds_to_us(segment.start_s), seconds_to_us(segment.end_s))
 
 
 def _file(paths: Paths, spelled: str, pointer: str) -> Path:

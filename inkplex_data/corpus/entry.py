@@ -28,6 +28,23 @@ class ChannelSpec:
 
 
 @dataclass(frozen=True)
+class VoiceSegment:
+    """What the agent of another call says in [start_us, end_us), for use as a voice sample."""
+
+    call_id: str
+    start_us: int
+    end_us: int
+
+
+@dataclass(frozen=True, order=True)
+class Clip:
+    """A part [start_us, end_us) of a call, on the timeline of its audio; 0 ≤ start < end."""
+
+    start_us: int
+    end_us: int
+
+
+@dataclass(frozen=True)
 class CallEntry:
     """One call of a corpus. Its files exist and lie inside the corpus; nothing in them was decoded yet.
 
@@ -38,7 +55,11 @@ class CallEntry:
     `where` is for messages: "manifest.jsonl:12". `swapped`: agent and caller are exchanged already in `audio`
     and `channels`, and not yet in words and sidecar (`corpus.swap`). `channels_assumed`: nobody named the channels;
     they are the usual ones (left = agent), exchanged. `marks`: what of its sidecar makes calls one family that have it
-    in common (`families.marks_of`). `named`: the files that its sidecar names (`named_files`), None for one not found.
+    in common (`families.joined.marks_of`). `named`: the files that its sidecar names (`named_files`), None for one not found.
+    `clips`: the parts of the call that are to be built instead of it (`corpus.clips`). `clip`: the part that this entry
+    is; its files are those of the whole call, and `recording_starts_at_us` is of the part. `voice_prompt`,
+    `voice_segment`: where the prefix's voice sample comes from, where the corpus says; `past`: the public conversation
+    before the call, (speaker, text) of each turn.
     """
 
     call_id: str
@@ -60,6 +81,11 @@ class CallEntry:
     channels_assumed: bool = False
     marks: tuple[str, ...] = field(default=(), compare=False)
     named: tuple[Path | None, ...] = ()
+    clips: tuple[Clip, ...] = ()
+    clip: Clip | None = None
+    voice_prompt: Path | None = None
+    voice_segment: VoiceSegment | None = None
+    past: tuple[tuple[str, str], ...] = ()
 
     @property
     def audio_paths(self) -> tuple[Path, ...]:

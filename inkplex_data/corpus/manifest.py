@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.assemble import LINE_INVALID, LOOK_BESIDE, Draft, Listing, Refusal, path_ids
-from inkplex_data.corpus.entry import ChannelSpec, CorpusKind
+from inkplex_data.corpus.entry import ChannelSpec, Clip, CorpusKind
 from inkplex_data.corpus.jsontext import Line, numbered_lines, parse_json
 from inkplex_data.corpus.models import ManifestEntry, MoshiEntry, TwoFiles
 from inkplex_data.errors import CorpusError
@@ -153,6 +153,7 @@ def _draft(path: Path, line: Line, entry: ManifestEntry, call_id: str, duration_
         channels=ChannelSpec(entry.channels.agent, entry.channels.caller) if entry.channels else None,
         text_conditions=entry.text_conditions,
         duration_s=duration_s,
+        clips=tuple(Clip(seconds_to_us(start), seconds_to_us(end)) for start, end in entry.clips or ()),
     )
 
 

@@ -45,6 +45,18 @@ AudioPath = Annotated[
 ]
 
 
+Time = Annotated[float, Strict(), Field(ge=0, le=SECONDS_LIMIT, allow_inf_nan=False)]
+
+
+def _ends_after_start(times: tuple[float, float]) -> tuple[float, float]:
+    if times[1] <= times[0]:
+        raise ValueError("must end after it starts")
+    return times
+
+
+TimeSpan = Annotated[tuple[Time, Time], AfterValidator(_ends_after_start)]
+
+
 class ManifestEntry(Model):
     """One line of a manifest: one call. Paths are relative to the manifest's folder.
 
@@ -69,6 +81,11 @@ class ManifestEntry(Model):
     channels: Channels | None = None
     duration: Duration | None = Field(None, description="stated length in seconds; the decoded audio decides")
     text_conditions: JsonObject | None = None
+    clips: list[TimeSpan] | None = Field(
+        default=None,
+        min_length=1,
+        description="[start, end] in seconds of the parts to build, each as a call of its own, instead of the whole",
+    )
 
     @model_validator(mode="after")
     def _sides_differ(self) -> ManifestEntry:
@@ -92,16 +109,7 @@ class MoshiEntry(ManifestEntry):
     duration: JsonValue = None  # type: ignore[assignment]
 
 
-Time = Annotated[float, Strict(), Field(ge=0, le=SECONDS_LIMIT, allow_inf_nan=False)]
-
-
-def _ends_after_start(times: tuple[float, float]) -> tuple[float, float]:
-    if times[1] <= times[0]:
-        raise ValueError("a word must end after it starts")
-    return times
-
-
-Alignment = tuple[Text, Annotated[tuple[Time, Time], AfterValidator(_ends_after_start)], Text]
+Alignment = tuple[Text, TimeSpan, Text]
 
 
 class AlignmentFile(Model):
@@ -117,6 +125,8 @@ class AlignmentFile(Model):
     text_conditions: JsonObject | None = None
     confidence: list[Annotated[float, Strict(), Field(ge=0, le=1)] | None] | None = None
     method: Text | None = None
+    agent: Text | None = Field(default=None, description="the label that is the agent's")
+    channels: dict[str, Text] | None = Field(default=None, description="label of each audio channel's words")
 
     @model_validator(mode="after")
     def _parallel(self) -> AlignmentFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from inkplex_data.atomic import UNFINISHED, unfinished
@@ -37,6 +38,16 @@ def read_corpus(path: Path, *, root: Path | None = None, allow_outside: bool = F
     result = assemble(listing.drafts, paths)
     refused = [refusal.problem() for refusal in (*listing.refusals, *result.refusals)]
     return Corpus(folder, listing.kind, tuple(result.entries), (*listing.notes, *result.notes, *refused))
+
+
+def read_calls(path: Path) -> Corpus:
+    """As `read_corpus`, but `path` may also be an audio file: its folder's calls of this file, or the folder's problems
+    where there is none. Raises CorpusError."""
+    if not path.is_file() or path.name.lower().removesuffix(".gz").endswith((".jsonl", ".json")):
+        return read_corpus(path)
+    found, audio = read_corpus(path.parent), path.resolve()
+    own = [entry for entry in found.entries if audio in (one.resolve() for one in entry.audio_paths)]
+    return replace(found, entries=tuple(own), problems=() if own else found.problems)
 
 
 def locate(path: Path) -> tuple[Path, CorpusKind | None]:

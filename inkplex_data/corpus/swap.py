@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar_models import Excluded, Masks, Sidecar, Transform, Valid
+from inkplex_data.corpus.sidecars.sidecar_models import History, Masks, Sidecar, Transform, Valid
 from inkplex_data.problems import Problem, refusal
 
 SUFFIX: Final = "~swapped"
@@ -37,6 +37,9 @@ def swapped(entry: CallEntry) -> CallEntry:
         recording_starts_at_us=0,
         role=None,
         voice=None,
+        voice_prompt=None,
+        voice_segment=None,
+        past=(),
         text_conditions=None,
         swapped=not entry.swapped,
         channels_assumed=entry.channels_assumed or (channels is None and turned is not None),
@@ -63,7 +66,8 @@ def swapped_sidecar(sidecar: Sidecar) -> Sidecar:
     """What a sidecar still says once the sides are exchanged: identity, audio, and what carries loss in it.
 
     Words, prompt, evidence, targets and history are the former agent's. The text of the new agent was nobody's
-    concern, so no exclusion of text carries over.
+    concern, so no exclusion of text carries over, but where a crop cut words of either side. That the conversation
+    began before the clip is as true as it was.
     """
     audio, masks = sidecar.audio, sidecar.masks
     if audio is not None:
@@ -75,11 +79,16 @@ def swapped_sidecar(sidecar: Sidecar) -> Sidecar:
         masks = Masks(
             valid=Valid(agent=masks.valid.caller, caller=masks.valid.agent),
             excluded=[
-                Excluded(
-                    start_s=span.start_s, end_s=span.end_s, modality=_OTHER[span.modality], reason=span.reason
-                )
+                span.model_copy(update={"modality": _OTHER.get(span.modality, span.modality)})
                 for span in masks.excluded
-                if span.modality != "text"
+                if span.modality != "text" or span.reason == "cut_word"
             ],
         )
-    return Sidecar(schema_="inkplex/sidecar@1", identity=sidecar.identity, audio=audio, masks=masks)
+    is_cut = sidecar.history is not None and sidecar.history.begins == "cut"
+    return Sidecar(
+        schema_="inkplex/sidecar@1",
+        identity=sidecar.identity,
+        audio=audio,
+        history=History(begins="cut") if is_cut else None,
+        masks=masks if masks != Masks() else None,
+    )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from inkplex_data.atomic import write_json_lines
 from inkplex_data.audio.call_audio import resolve_channels
 from inkplex_data.clock import samples_to_us
 from inkplex_data.corpus.call_text import CallText
+from inkplex_data.corpus.clips import with_clips
 from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused
+from inkplex_data.export.crop_call import crop_call, cropped_entry
 from inkplex_data.export.native import NativeStereo
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, ProblemLog
@@ -66,17 +69,23 @@ def told_refused(refused: Sequence[Problem], folder: Path) -> list[str]:
 
 
 def export_calls(corpus: Corpus, *, agent: str | None, refused: list[Problem]) -> Iterator[ExportCall]:
-    """Each call of the corpus that is sound, in its order; the others go to `refused`.
+    """Each call of the corpus that is sound, in its order; the others go to `refused`. A part of a call (`clips`) has
+    files until the next is asked for.
 
     `agent` names the agent's label in transcripts, as the recipe key `words.agent` does.
     """
-    refused += corpus.refused
-    for entry in corpus.entries:
+    entries, taken = with_clips(corpus.entries)
+    refused += [*corpus.refused, *taken]
+    for entry in entries:
         log = ProblemLog(entry.call_id)
-        try:
-            yield _read(entry, agent, log)
-        except CallRefused as error:
-            refused.append(log.refuse(error))
+        with TemporaryDirectory(prefix="inkplex-clip-") as folder:
+            try:
+                if entry.clip is not None:
+                    crop_call(entry, Path(folder), log)
+                own = entry if entry.clip is None else cropped_entry(entry, Path(folder))
+                yield _read(own, agent, log)
+            except CallRefused as error:
+                refused.append(log.refuse(error))
 
 
 def _read(entry: CallEntry, agent: str | None, log: ProblemLog) -> ExportCall:

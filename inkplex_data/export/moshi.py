@@ -143,12 +143,17 @@ def export_store(store: Store, folder: Path) -> ExportSummary:
 def _write_store(store: Store, folder: Path, summary: ExportSummary) -> ExportSummary:
     inventories, names = _Inventories(folder), FileNames()
     calls = store.calls()
-    usual = [name for name in ("agent_channel", "caller_channel") if name in calls.collect_schema()]
-    rows = calls.select("call_id", "source", "duration_us", "split", "text_conditions", *usual).collect()
+    known = calls.collect_schema()
+    usual = [name for name in ("agent_channel", "caller_channel") if name in known]
+    clipped = [name for name in ("clip_start_us",) if name in known]
+    columns = ("call_id", "source", "duration_us", "split", "text_conditions", *usual, *clipped)
+    rows = calls.select(*columns).collect()
     renamed, taken = 0, set[str]()
     for row in rows.iter_rows(named=True):
-        # The layout's file has the agent on the left; one that has not, or one channel, cannot be used as it is.
-        source = row["source"] if [row[name] for name in usual] in ([], [0, 1]) else None
+        # The layout's file has the agent on the left; one that has not, or one channel, cannot be used as it is, and
+        # neither can the file that a part was cut from.
+        is_usual = [row[name] for name in usual] in ([], [0, 1])
+        source = row["source"] if is_usual and row.get("clip_start_us") is None else None
         path = _audio_path(source, names.of(row["call_id"]), taken)
         taken.add(PurePosixPath(path).with_suffix("").as_posix().casefold())
         renamed += path != row["source"]

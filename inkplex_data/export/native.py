@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import BinaryIO, Final
@@ -16,6 +16,12 @@ from inkplex_data.audio.files.write_audio import Subtype, write_wav_into
 from inkplex_data.clock import SAMPLE_RATE_HZ
 
 _AT_MOST_16_BITS: Final = frozenset({"PCM_16", "PCM_S8", "PCM_U8", "ULAW", "ALAW"})
+
+
+def wav_subtype(containers: Iterable[str]) -> Subtype:
+    """The WAV subtype that holds every sample of files of these containers (`AudioSource.container`) exactly."""
+    codings = {name.partition("/")[2] for name in containers}
+    return "PCM_16" if codings <= _AT_MOST_16_BITS else "FLOAT"
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,7 @@ class NativeStereo:
 
     @property
     def subtype(self) -> Subtype:
-        codings = {name.partition("/")[2] for name in self.scan.containers.values()}
-        return "PCM_16" if codings <= _AT_MOST_16_BITS and not self.resampled else "FLOAT"
+        return "FLOAT" if self.resampled else wav_subtype(self.scan.containers.values())
 
     def write_into(self, file: BinaryIO, *, where: str) -> int:
         """Write a WAV file into an open file, and return its samples. Raises UsageError as `write_wav_into` does."""

@@ -106,6 +106,8 @@ class Batch(_WithStreams):
     split: str
     recording_id: str | None
     """Whose memory this is: a partner's with `memory="wrong"`."""
+    prefix_id: str | None
+    """The stored prefix before the window; None without one."""
     prefix_frames: int
     window: tuple[int, int]
     """Frames [first, stop) of the call that stand behind the prefix."""

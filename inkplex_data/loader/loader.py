@@ -13,6 +13,7 @@ from inkplex_data.loader.batch import Batch, Targets
 from inkplex_data.loader.buffers import BufferPool
 from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.prefetch import Prefetcher
+from inkplex_data.loader.prefix_choice import OWN
 from inkplex_data.loader.read_sample import Prepared, SampleReader
 from inkplex_data.loader.report import LoaderReport, Meter
 from inkplex_data.loader.sample_order import Mixture, SampleGroup, sample_groups, share
@@ -39,6 +40,7 @@ class Order:
     mix: Sequence[float] | None
     call_ids: Collection[str] | None
     only: CallFilter | None = None
+    prefix: str = OWN
 
     def state(self) -> dict[str, Any]:
         """The same as JSON values, for comparison."""
@@ -58,6 +60,8 @@ class Order:
                 if self.only
                 else {}
             ),
+            # Said only where it is not the usual one, so that older positions stay valid.
+            **({} if self.prefix == OWN else {"prefix": self.prefix}),
         }
 
 
@@ -238,6 +242,7 @@ class Loader:
                 memory=self._memory,
                 call_ids=order.call_ids,
                 only=order.only,
+                prefix=order.prefix,
             )
             for number, store in enumerate(self.stores)
         ]

@@ -10,6 +10,7 @@ from inkplex_data.errors import UsageError
 from inkplex_data.grid import PLAN_LIMIT
 from inkplex_data.libraries import require
 from inkplex_data.loader.loader import Loader, Order
+from inkplex_data.loader.prefix_choice import OWN
 from inkplex_data.loader.samples import Memory
 from inkplex_data.loader.windows import CONTEXT_FRAMES, Cut, Cutter
 from inkplex_data.store.call_groups import CallFilter, check_filter
@@ -43,6 +44,7 @@ def make_loader(
     memory: Memory = "own",
     call_ids: Collection[str] | None = None,
     only: CallFilter | None = None,
+    prefix: str = OWN,
     group: int | None = None,
     plan_limit: int = PLAN_LIMIT,
 ) -> Loader:
@@ -57,7 +59,8 @@ def make_loader(
     window_frames, cut, context_frames: see `windows.Cutter`; 3,000 less the prefix by default.
     memory: the call's `own`, its partner's (`wrong`, for evaluation), or `none`.
     call_ids: only these calls. only: those that have the values of these columns, such as `{"decisions": "speak"}`; see
-    `call_groups.TOLD`. group: samples that all ranks take together, such as those of one update
+    `call_groups.TOLD`. prefix: `own`, `random-voice` or the id of a stored prefix; see `prefix_choice.PrefixChoice`.
+    What is random depends on seed, epoch and sample. group: samples that all ranks take together, such as those of one update
     (`Loader.groups`). plan_limit: versions that a chunk of the plan may hold.
 
     Raises UsageError for options that make no sense together and for a split without calls, StoreError or
@@ -81,7 +84,8 @@ def make_loader(
     if faults:
         raise UsageError("wrong loader options: " + "; ".join(faults))
     check_filter(only or {})
-    order = Order(seed, split, shuffle, Cutter(cut, window_frames, context_frames), mix, call_ids, only)
+    cutter = Cutter(cut, window_frames, context_frames)
+    order = Order(seed, split, shuffle, cutter, mix, call_ids, only, prefix)
     opened = [one if isinstance(one, Store) else open_store(one) for one in many]
     for one in opened:
         for ref in one.snapshot.shards:

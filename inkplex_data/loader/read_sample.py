@@ -86,6 +86,7 @@ class SampleReader:
             family=str(call.row["family"]),
             split=call.split,
             recording_id=None if self.memory == "none" else call.recording_id,
+            prefix_id=sample.row["prefix_id"],
             prefix_frames=sample.prefix_frames,
             window=(sample.first, sample.stop),
             recording_starts_at_us=None if starts_at_us is None else starts_at_us + sample.first * FRAME_US,

@@ -11,6 +11,7 @@ import polars as pl
 
 from inkplex_data.errors import UsageError
 from inkplex_data.grid import STATE_ROWS
+from inkplex_data.loader.prefix_choice import OWN, PrefixChoice
 from inkplex_data.loader.sample_order import Permutation
 from inkplex_data.loader.windows import Cutter
 from inkplex_data.store.call_groups import CallFilter, chosen
@@ -24,7 +25,7 @@ _COLUMNS: Final = [
     "call_id", "shard", "frame_offset", "frames", "version_offset", "versions", "recording_id",
     "recording_starts_at_us", "prefix_id", "wrong_memory_of", "split", "family", "response_start_frame",
 ]  # fmt: skip
-_CUT: Final = ["call_id", "frames", "prefix_id"]
+_CUT: Final = ["call_id", "frames", "prefix_id", "split"]
 _SHOWN: Final = 5
 VERSION_BYTES: Final = 15
 TOKEN_BYTES: Final = 32
@@ -57,11 +58,13 @@ class SampleIndex:
         memory: Memory = "own",
         call_ids: Collection[str] | None = None,
         only: CallFilter | None = None,
+        prefix: str = OWN,
     ) -> None:
         """`number` is the store's place among several. `call_ids` and `only` restrict the calls, all by default.
+        `prefix`: see `PrefixChoice`.
 
-        Raises UsageError if nothing is left, for a call that is not in the split, for a prefix that leaves no
-        room, and for wrong memory where calls with a recording have no partner.
+        Raises UsageError if nothing is left, for a call that is not in the split, for a prefix that is not there or
+        leaves no room, and for wrong memory where calls with a recording have no partner.
         """
         if memory not in get_args(Memory):
             raise UsageError(f"memory is {', '.join(get_args(Memory))}, not {memory!r}")
@@ -86,11 +89,12 @@ class SampleIndex:
         if not own.height:
             raise UsageError("no call was asked for", where=store.root)
         self._frame_bytes = sum(tensor.frame_bytes for tensor in batch_tensors())
-        prefixes = store.catalog.frame("prefixes", ["prefix_id", "frames"])
-        self._prefix_frames: dict[str | None, int] = {None: 0, **dict(prefixes.iter_rows())}
+        self.prefixes = PrefixChoice(store, prefix)
         self._calls = own.with_columns(self._source_recording(own, calls))
         self._check_partners()
-        self._ends = np.cumsum([self._windows(*row) for row in own.select(*_CUT).iter_rows()], dtype=np.int64)
+        self._ends = np.cumsum(
+            [self._windows(row) for row in own.select(*_CUT).iter_rows(named=True)], dtype=np.int64
+        )
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -101,19 +105,22 @@ class SampleIndex:
             index = Permutation(len(self), seed, self.number, lap)[index]
         at = int(np.searchsorted(self._ends, index, side="right"))
         row = self._calls.row(at, named=True)
-        frames, prefix_frames = row["frames"], self._prefix_frames.get(row["prefix_id"], 0)
         window = index - (int(self._ends[at - 1]) if at else 0)
-        first, stop = self.cutter.window(window, frames, prefix_frames, seed, self.number, lap, at)
+        longest = self.prefixes.longest(row)
+        first, stop = self.cutter.window(window, row["frames"], longest, seed, self.number, lap, at)
+        row["prefix_id"] = self.prefixes.of(row, seed, self.number, lap, index)
+        prefix_frames = self.prefixes.frames(row["prefix_id"])
         return Sample(
             self.number, row, first, stop, prefix_frames, self._bytes(row, stop - first + prefix_frames)
         )
 
-    def _windows(self, call_id: str, frames: int, prefix: str | None) -> int:
+    def _windows(self, row: dict[str, Any]) -> int:
+        longest = self.prefixes.longest(row)
         try:
-            return self.cutter.count(frames, self._prefix_frames.get(prefix, 0))
+            return self.cutter.count(row["frames"], longest)
         except UsageError as error:
             raise UsageError(
-                error.what, where=f"{self.store.root}, call {call_id!r}", next_step=error.next_step
+                error.what, where=f"{self.store.root}, call {row['call_id']!r}", next_step=error.next_step
             ) from error
 
     def _source_recording(self, own: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:

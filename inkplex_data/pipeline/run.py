@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from inkplex_data.config.recipe import Recipe
+from inkplex_data.corpus.clips import with_clips
 from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import with_swapped
@@ -79,7 +80,10 @@ def build_store(
                 where=str(corpus),
                 next_step="Name a manifest, a Moshi inventory or a folder of audio files.",
             )
-        listed, taken = with_swapped(found.entries) if recipe.audio.swap_roles else (list(found.entries), [])
+        listed, taken = with_clips(found.entries)
+        if recipe.audio.swap_roles:
+            listed, twice = with_swapped(listed)
+            taken += twice
         ledger = Ledger(store)
         with ledger.locked():
             if restart:

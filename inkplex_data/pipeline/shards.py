@@ -30,6 +30,7 @@ from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, ReadReco
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stamp import stamp
 from inkplex_data.pipeline.target import Target
+from inkplex_data.store.format import HISTORY
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
 
 EXTRA_COLUMNS = {
@@ -38,6 +39,9 @@ EXTRA_COLUMNS = {
     "audio_fingerprint": pl.Binary(),
     "agent_channel": pl.Int32(),
     "caller_channel": pl.Int32(),
+    "clip_start_us": pl.Int64(),
+    "clip_end_us": pl.Int64(),
+    "history": HISTORY,
     **TURN_COLUMNS,
 }
 

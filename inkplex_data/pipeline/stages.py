@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from inkplex_data.pipeline.calls.agent_side import AGENT_SIDE
 from inkplex_data.pipeline.calls.build_call import CALL
+from inkplex_data.pipeline.calls.clip_files import CLIP
 from inkplex_data.pipeline.calls.scan_call import SCAN
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK
 from inkplex_data.pipeline.calls.spoken_words import SPOKEN_WORDS
@@ -19,6 +20,7 @@ from inkplex_data.pipeline.recordings import RECORDING
 from inkplex_data.pipeline.stage import Stage
 
 STAGES: Final[tuple[Stage[Any, Any], ...]] = (
+    CLIP,  # the part of a call that the corpus names, as files of its own
     TWO_STREAMS,  # one channel becomes an agent's and a caller's, where the recipe asks for it
     AGENT_SIDE,  # which channel is the agent's, where nobody says so
     SPOKEN_WORDS,  # words by Whisper, where the call brings none

@@ -37,6 +37,13 @@ BUILD = table(
         "augmented-words": info(
             "Words of the agent were cut at a constructed barge-in, or words or pieces withheld from the model, as the recipe asks.",
         ),
+        "playback-cut": info(
+            "The playback device played less of the agent's speech than was generated: what was not heard is gone from the agent's sound and words, and carries no loss.",
+        ),
+        "playback-unknown": info(
+            "Nothing tells how much of the agent's speech was heard before it was cancelled: nothing behind the earliest possible cut carries loss.",
+            "Give the extent that a playback device observed as `played` and `playback_ack` in the sidecar's history.",
+        ),
         "augment-noise-unusable": error(
             "The noise file drawn from `augment.noise.folder` for this call cannot be decoded, or holds no sound.",
             "Remove the file from the folder and build again; finished calls are kept.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inkplex_data.problems.code_table import error, info, table
+from inkplex_data.problems.code_table import error, info, repair, table
 
 CORPUS = table(
     "corpus",
@@ -30,6 +30,14 @@ CORPUS = table(
         "sidecar-invalid": error(
             "The call's sidecar is not a valid sidecar.",
             "Correct the sidecar; `inkplex-data validate FILE` lists all its faults.",
+        ),
+        "clip-outside": error(
+            "A part of a call ends after its audio.",
+            "Correct the part's end; it is in seconds of the audio file.",
+        ),
+        "clip-words-untimed": repair(
+            "The call's transcript has no word times, so nothing tells which of its words a part of the call has; the part has none.",
+            "Run `inkplex-data align` on the corpus first.",
         ),
         "sidecar-contradicts": error(
             "The manifest and the sidecar say different things about the call.",

@@ -55,8 +55,8 @@ PREFIX = table(
             "Shorten the role text or the voice sample; nothing is trimmed automatically.",
         ),
         "prefix-no-voice": info(
-            "No other call in the same split has this voice, so the prefix has no voice sample.",
-            "Add a call with this voice, or name a sample under `prefix.voices` in the recipe.",
+            "Neither a call of the same split nor the sidecar's prompt gives the prefix a sample of the call's voice, so it has none.",
+            "Add a call with this voice or the file that the sidecar names, or name a sample under `prefix.voices` in the recipe.",
         ),
     },
 )

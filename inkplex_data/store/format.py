@@ -67,6 +67,28 @@ CALLS: Final[dict[str, pl.DataType]] = {
 why the call is of another family than its corpus says, who made each side's sound, and for each target of the sidecar,
 in its order, the decision, the status and the writer."""
 
+_SAMPLES: Final = pl.List(pl.Struct({"start": pl.Int64(), "end": pl.Int64()}))
+HISTORY: Final = pl.List(
+    pl.Struct(
+        {
+            "segment": pl.String(),
+            "source": pl.String(),
+            "text": pl.String(),
+            "generated": _SAMPLES,
+            "queued": _SAMPLES,
+            "played": _SAMPLES,
+            "cancelled": _SAMPLES,
+            "is_heard_known": pl.Boolean(),
+            "observation": pl.String(),
+            "device": pl.String(),
+            "acknowledged_us": pl.Int64(),
+            "cut": pl.Boolean(),
+        }
+    )
+)
+"""The column `history` of the calls table: what became of each earlier segment of the agent's speech, in samples at 24
+kHz from the call's first one; a boundary is null where it is unknown."""
+
 WORDS: Final[dict[str, pl.DataType]] = {
     "call_ix": pl.Int64(),
     "word_ix": pl.Int32(),

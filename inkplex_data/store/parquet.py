@@ -255,10 +255,17 @@ class TableReader:
         return StoreCorruptError(" ".join(what.split()), where=self.where, next_step=RESTORE)
 
 
-def _is_plain(type_: pa.DataType) -> bool:
+_DEEPEST_TYPE: Final = 8
+
+
+def _is_plain(type_: pa.DataType, depth: int = 0) -> bool:
     """Whether the tables of stores, and columns that builders add to them, may have this type."""
+    if depth > _DEEPEST_TYPE:
+        return False
     if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_dictionary(type_):
-        return _is_plain(type_.value_type)
+        return _is_plain(type_.value_type, depth + 1)
+    if pa.types.is_struct(type_):
+        return all(_is_plain(part.type, depth + 1) for part in type_)
     return any(
         kind(type_)
         for kind in (

@@ -142,6 +142,24 @@ def test_silences_are_digital_and_nothing_else_changes() -> None:
     np.testing.assert_array_equal(quiet[~silent], loud[~silent])
 
 
+@given(first=st.integers(0, SAMPLES - 1), length=st.integers(1, SAMPLES))
+@settings(max_examples=20)
+def test_gain_and_silences_of_a_part_are_the_part_of_them(first: int, length: int) -> None:
+    """What does not look beyond a sample commutes with cropping, once its stretches are moved. Noise and echo do not:
+    they depend on the whole stream's level, and on what came before."""
+    stop = min(first + length, SAMPLES)
+    spans = [(max(start, first) - first, min(end, stop) - first) for start, end in SILENCE.spans]
+    moved = Silence(tuple(span for span in spans if span[0] < span[1]))
+
+    def made(samples: np.ndarray, silence: Silence) -> np.ndarray:
+        around = Surroundings(len(samples), 0.1)
+        chunks = rechunk([samples], 48_000)
+        return np.concatenate(list(change_caller(chunks, AugmentPlan((Gain(-6.0), silence)), around)))
+
+    whole = voice(1)
+    np.testing.assert_array_equal(made(whole[first:stop], moved), made(whole, SILENCE)[first:stop])
+
+
 def test_without_changes_the_very_same_chunks_pass() -> None:
     chunks = [voice(1, 500), voice(2, 48_000)]
     none = AugmentPlan(text_delay_us=100_000, text_mask=0.3)

@@ -31,8 +31,12 @@ WRITING = {
 }
 
 
+NEEDED = {("crop",): ("--from", "0", "--to", "1")}
+"""Options without which a verb does not begin."""
+
+
 def test_the_verbs_that_write_are_found() -> None:
-    assert len(WRITING) == 20 and WRITING["import", "states"] == 2
+    assert len(WRITING) == 21 and WRITING["import", "states"] == 2
 
 
 @pytest.mark.parametrize("verb", WRITING, ids=" ".join)
@@ -46,7 +50,7 @@ def test_a_url_is_refused_before_any_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
-        main([*verb, *["nowhere"] * WRITING[verb], "-o", url])
+        main([*verb, *["nowhere"] * WRITING[verb], *NEEDED.get(verb, ()), "-o", url])
     said = capsys.readouterr().err
     assert stopped.value.code == 2
     assert f"{url}: this is a URL" in said and "→ Name a local folder" in said

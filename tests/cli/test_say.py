@@ -47,6 +47,8 @@ VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("report",): [["store", "-o", "r.html"], ["none"]],
     ("stats",): [["store"], ["store", "--json"], ["none"]],
     ("split",): [["corpus"], ["none"]],
+    ("crop",): [["corpus", "--from", "0", "--to", "1", "-o", "c1"], ["corpus", BAD, "--from", "0", "--to", "9", "-o", "c2"],
+                ["none", "--from", "2", "--to", "1", "-o", "c3"]],
     ("schema", "export"): [["-o", "schemas"]],
     ("schema", "show"): [[BAD]],
     ("export", "moshi-finetune"): [["corpus", "-o", "e1"], ["store", "-o", "e2"], ["none", "-o", "e3"]],

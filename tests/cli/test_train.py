@@ -132,7 +132,7 @@ def test_generate_writes_stereo_and_text(trained: Path) -> None:
     assert code == 0
     folder = trained / "said" / "call-005"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "baseline.json", "baseline.wav", "trained.json", "trained.wav",
+        "baseline.json", "baseline.sidecar.json", "baseline.wav", "trained.json", "trained.sidecar.json", "trained.wav",
     ]  # fmt: skip
     assert all(str(path) in output for path in folder.iterdir())
     sound, rate = soundfile.read(folder / "trained.wav")

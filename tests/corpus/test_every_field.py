@@ -111,8 +111,11 @@ KEPT: Final[dict[str, str]] = {
     "audio.transforms[].name": "what was done to the sound; a store's own changes are added behind",
     "audio.transforms[].seed": "to do it again",
     "audio.transforms[].settings": "to do it again",
-    "prompt.past[].speaker": "the public conversation before the clip",
-    "prompt.past[].text": "the public conversation before the clip",
+    "prompt.past[].speaker": "in the prefix behind the role, where the recipe has `prefix.past`",
+    "prompt.past[].text": "in the prefix behind the role, where the recipe has `prefix.past`",
+    "prompt.voice_segment.call": "gives the prefix's voice in place of `voice_prompt`",
+    "prompt.voice_segment.start_s": "gives the prefix's voice in place of `voice_prompt`",
+    "prompt.voice_segment.end_s": "gives the prefix's voice in place of `voice_prompt`",
     "reasoning_model.model": "whose work the call reads; the recording says it too",
     "reasoning_model.tokenizer": "as above",
     "reasoning_model.runtime_profile": "as above",
@@ -396,7 +399,23 @@ def test_every_field_has_a_row(corpus: Path) -> None:
     known = sorted(fields(Sidecar))
     assert known == sorted([*ROWS, *KEPT])
     for place in KEPT:  # they are in the document that the rows above are changes of, and stored with it
-        changed(true_sidecar(corpus.parent), place, object())
+        if not place.startswith("prompt.voice_segment."):
+            changed(true_sidecar(corpus.parent), place, object())
+
+
+@pytest.mark.parametrize(("name", "value"), [("call", "e"), ("start_s", 0.5), ("end_s", 2.5)])
+def test_a_voice_segment_is_of_another_call_and_its_clock(corpus: Path, name: str, value: object) -> None:
+    """It stands in place of a voice file, so that no document has both."""
+    document = true_sidecar(corpus.parent)
+    del document["prompt"]["voice_prompt"]
+    document["prompt"]["voice_segment"] = {"call": "d", "start_s": 1.0, "end_s": 2.0}
+    now = reading(corpus, changed(document, f"prompt.voice_segment.{name}", value), scan=False)
+    assert now["entry"] != reading(corpus, document, scan=False)["entry"]
+    path = corpus.parent / "segment.sidecar.json"
+    path.write_text(json.dumps(document))
+    prompt = read_sidecar(path).prompt
+    assert prompt is not None and prompt.voice_segment is not None
+    assert (prompt.voice_segment.start_s, prompt.voice_segment.end_s) == (1.0, 2.0)
 
 
 def test_every_time_moves_with_the_clip() -> None:

@@ -7,9 +7,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inkplex_data.corpus.families import Link, family_links, join_families, marks_of
+from inkplex_data.corpus.families.joined import Link, family_links, join_families, marks_of
+from inkplex_data.corpus.families.splits import assign_splits
 from inkplex_data.corpus.sidecars.sidecar_models import Identity
-from inkplex_data.corpus.splits import assign_splits
 
 
 def link(call_id: str, family: str, owner: str, owner_family: str) -> Link:

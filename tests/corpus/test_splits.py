@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inkplex_data.corpus.read_corpus import read_corpus
-from inkplex_data.corpus.splits import (
+from inkplex_data.corpus.families.splits import (
     assign_splits,
     given_splits,
     linked_families,
     read_splits,
 )
+from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.errors import ConfigError, UsageError
 
 NAMES = st.sets(st.text(min_size=1, max_size=6), max_size=20)

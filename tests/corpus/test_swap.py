@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
+from inkplex_data.corpus.clips import part_of, with_clips
+from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec, Clip
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.swap import swapped, swapped_sidecar, with_swapped
 
@@ -63,3 +65,13 @@ def test_sidecar() -> None:
         turned.masks.valid.caller is not None and turned.masks.valid.agent is turned.masks.valid.text is None
     )
     assert Sidecar.model_validate(turned.to_json()) == turned
+
+
+def test_a_part_of_the_twin_is_the_twin_of_the_part() -> None:
+    clip = Clip(1_500_000, 3_000_000)
+    parts, problems = with_clips([replace(entry(), clips=(clip, clip)), entry("b")])
+    assert [part.call_id for part in parts] == ["a~1.5-3", "b"]
+    assert [problem.code for problem in problems] == ["duplicate-id"]
+    assert parts[0].recording_starts_at_us == 1_500_005 and parts[0].family == "f"
+    one, other = swapped(part_of(entry(), clip)), part_of(swapped(entry()), clip)
+    assert replace(one, call_id="") == replace(other, call_id="")

@@ -259,6 +259,7 @@ def test_a_shard_that_is_not_the_one_listed_is_refused(tmp_path: Path) -> None:
         ({"shuffle": False}, "shuffle was True"),
         ({"call_ids": ["long"]}, "calls was None"),
         ({"mix": [2.0]}, "mix was None"),
+        ({"prefix": "p1"}, "prefix was None, is 'p1'"),
     ],
 )
 def test_a_state_of_another_order_is_refused(store: Store, options: dict, named: str) -> None:

@@ -19,10 +19,12 @@ from inkplex_data.audio.call_audio import ChannelRef, open_files, resolve_channe
 from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.corpus.call_text import CallText
+from inkplex_data.corpus.entry import Clip
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.pipeline.calls.agent_side import AGENT_SIDE, AgentSideJob
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob, MemoryRef
+from inkplex_data.pipeline.calls.clip_files import ClipJob
 from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import SCAN, ScanJob
 from inkplex_data.pipeline.calls.speech_check import SpeechCheckJob
@@ -109,6 +111,9 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
     scanned = ScanJob(build=build, given=given)
     text = CallText.of(entry)
     return {
+        "clips": ClipJob(
+            build=build, entry=dataclasses.replace(entry, clip=Clip(0, 500_000)), turns=folder / "mono.rttm"
+        ),
         "two-streams": mono_job(folder, build),
         "agent-side": AgentSideJob(build=build, text=text, files=open_files(entry.audio), transcribe=True),
         "spoken-words": SpokenWordsJob(

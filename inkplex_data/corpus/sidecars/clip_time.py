@@ -14,6 +14,9 @@ TIMES: Final = frozenset(
 )
 """Fields that hold a time of the clip's or its source's timeline. `recording_starts_at_s` is session time."""
 
+ELSEWHERE: Final = frozenset({"prompt"})
+"""Groups without a time of that timeline: a voice segment is a stretch of another call."""
+
 Moved = TypeVar("Moved", bound=Model)
 
 
@@ -34,6 +37,8 @@ def _moved(model: Moved, by_us: int) -> Moved:
     update: dict[str, Any] = {}
     for name in type(model).model_fields:
         value = getattr(model, name)
+        if name in ELSEWHERE:
+            continue
         if isinstance(value, Model):
             update[name] = _moved(value, by_us)
         elif isinstance(value, list) and value and isinstance(value[0], Model):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from inkplex_data.clock import seconds_to_us, us_to_samples, us_to_seconds
+from inkplex_data.clock import FRAME_US, seconds_to_us, us_to_samples, us_to_seconds
 from inkplex_data.corpus.fields import Interval
 from inkplex_data.corpus.sidecars.clip_time import in_clip_time
 from inkplex_data.corpus.sidecars.sidecar_models import (
@@ -40,8 +40,8 @@ def crop(sidecar: Sidecar, start_us: int, end_us: int) -> Sidecar:
     """The sidecar of the clip's part [start_us, end_us), both on the clip's timeline, as are all times of the result.
 
     - audio: the same file and digest, further in and shorter;
-    - words, claims: kept where they begin inside, ends clipped. A word of the main speaker that was
-      running at the cut leaves a stretch without text loss, for its sound is there and its text is not;
+    - words, claims: kept where they begin inside, ends clipped. Where text would stand that the whole clip has and the
+      part has not, a stretch carries no text loss (`cut_text`);
     - private updates, evidence: kept unless they arrive at `end_us` or later; those of before stay;
     - targets: clipped and marked `cut`; untimed ones stay;
     - history: what lies before stays, what begins at `end_us` or later goes; `begins` becomes `cut`;
@@ -70,7 +70,14 @@ def crop(sidecar: Sidecar, start_us: int, end_us: int) -> Sidecar:
                 sidecar.masks,
                 window,
                 known={update.id for update in updates.updates} if updates else set(),
-                cut_words=_cut_words(sidecar.words, window),
+                cut_words=cut_text(
+                    (
+                        (word.text, seconds_to_us(word.start_s), seconds_to_us(word.end_s))
+                        for word in (sidecar.words.items if sidecar.words else ())
+                    ),
+                    start_us,
+                    end_us,
+                ),
             ),
         }
     )
@@ -146,12 +153,26 @@ def _by_onset(items: Iterable[Timed], window: _Window) -> list[Timed]:
     ]
 
 
-def _cut_words(words: Words | None, window: _Window) -> list[Excluded]:
+def cut_text(words: Iterable[tuple[str, int, int]], start_us: int, end_us: int) -> list[Excluded]:
+    """Where the text of the part [start_us, end_us) differs from what stands there in the text of the whole: relative
+    to the part. `words`: (text, start, end) in µs.
+
+    A word that began before the part has pieces in it for as long as it sounds, and at most a frame for each of its
+    bytes and one more, for no tokenizer makes more pieces; a word that begins in the frame behind the part has its
+    end of padding in the last one. This holds for words of either side, each of which may be the agent one day
+    (`corpus.swap`). Text that is delayed, or queued behind another word, may reach further.
+    """
+    window = _Window(start_us, end_us)
     cut = []
-    for word in words.items if words else ():
-        before = seconds_to_us(word.start_s) < window.start_us
-        inside = window.clipped(word.start_s, word.end_s)
-        if words and word.speaker == words.main_speaker and before and inside:
+    for text, begins_us, until_us in words:
+        if begins_us < start_us:
+            first_us = start_us
+            last_us = max(until_us, begins_us + (len(text.encode()) + 1) * FRAME_US)
+        elif end_us <= begins_us < end_us + FRAME_US:
+            first_us, last_us = begins_us - FRAME_US, end_us
+        else:
+            continue
+        if inside := window.clipped(us_to_seconds(first_us), us_to_seconds(last_us)):
             cut.append(Excluded(modality="text", start_s=inside[0], end_s=inside[1], reason="cut_word"))
     return cut
 

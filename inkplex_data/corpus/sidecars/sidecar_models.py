@@ -137,13 +137,33 @@ class PastTurn(Model):
     text: Text
 
 
+class CallSegment(Interval):
+    """A stretch of another call of the corpus, in seconds of its audio."""
+
+    call: Name
+
+
 class Prompt(Model):
-    """What the agent may know from the start; never a future answer or a private solution."""
+    """What the agent may know from the start; never a future answer or a private solution.
+
+    The prefix's voice sample is `voice_prompt` or `voice_segment`, where one is given: a file of one voice, its path
+    relative to the sidecar's folder, or what the agent of another call says.
+    """
 
     role: Text | None = None
     voice: Name | None = None
     voice_prompt: FileReference | None = None
-    past: list[PastTurn] = Field(default_factory=list)
+    voice_segment: CallSegment | None = None
+    past: list[PastTurn] = Field(
+        default_factory=list,
+        description="spoken by nobody; text of the prefix where the recipe has `prefix.past`",
+    )
+
+    @model_validator(mode="after")
+    def _one_voice(self) -> Prompt:
+        if self.voice_prompt is not None and self.voice_segment is not None:
+            raise ValueError("give voice_prompt or voice_segment, not both")
+        return self
 
 
 class StatePart(FileReference):

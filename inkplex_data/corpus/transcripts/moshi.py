@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inkplex_data.clock import us_to_seconds
@@ -38,13 +38,19 @@ def _parse(content: Content) -> Transcript:
         _word(entry, f"alignments[{index}]", as_confidence(confidence[index]))
         for index, entry in enumerate(alignments)
     ]
-    method = document.get("method")
+    method, agent, channels = (document.get(name) for name in ("method", "agent", "channels"))
     return Transcript(
         words,
         NAME,
         content.path,
         method=method if isinstance(method, str) else "",
         text_conditions=conditions,
+        channels={
+            int(index): label
+            for index, label in (channels.items() if isinstance(channels, dict) else ())
+            if index.isdecimal() and len(index) < 6 and isinstance(label, str)
+        },
+        agent=agent if isinstance(agent, str) else None,
     )
 
 
@@ -62,11 +68,17 @@ def _word(entry: object, item: str, confidence: float | None) -> RawWord:
 
 
 def moshi_document(
-    words: Sequence[TimedWord], *, text_conditions: dict[str, Any] | None = None, method: str | None = None
+    words: Sequence[TimedWord],
+    *,
+    text_conditions: dict[str, Any] | None = None,
+    method: str | None = None,
+    agent: str | None = None,
+    channels: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
     """The JSON object that reads back as `words`, and that the layout's own trainers read too.
 
-    Confidences go into a parallel list, since those trainers unpack triples.
+    Confidences go into a parallel list, since those trainers unpack triples. `agent`, `channels`: what the labels of
+    `words` stand for, as `Transcript` has it.
     """
     document: dict[str, Any] = {
         "alignments": [
@@ -82,6 +94,10 @@ def moshi_document(
         document["method"] = method
     if text_conditions is not None:
         document["text_conditions"] = text_conditions
+    if agent is not None:
+        document["agent"] = agent
+    if channels:
+        document["channels"] = {str(index): label for index, label in sorted(channels.items())}
     return document
 
 

@@ -16,6 +16,7 @@ from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, samples_to_us, seconds_t
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.loss_mask import frame_mask
+from inkplex_data.corpus.sidecars.playback import history_row
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_HIDDEN_TEXT, MASK_TEXT, NO_INPUT
@@ -31,6 +32,7 @@ from inkplex_data.pipeline.calls.augmentation import (
 )
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
+from inkplex_data.pipeline.calls.playback_cuts import PlaybackCuts
 from inkplex_data.pipeline.calls.prepare import main_speaker, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.calls.turn_columns import turn_row
@@ -99,7 +101,11 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     log.extend([*found.problems, *job.notes])
     words = list(found.words)
     sidecar = prepared.text.sidecar
-    streams = CallStreams(prepared.audio, job.scan, recipe)
+    playback = PlaybackCuts.of(sidecar, job.scan.samples, is_single=prepared.audio.is_single)
+    main = main_speaker(recipe)
+    words, unplayed = cut_words(words, AugmentPlan(cuts=playback.silenced), main)
+    playback.tell(log, words=unplayed)
+    streams = CallStreams(prepared.audio, job.scan, recipe, playback.silenced)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
     if augmentation is not None:
@@ -107,7 +113,6 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     plan = augmentation.plan if augmentation is not None else AugmentPlan()
     if augmentation is not None:
         made += transforms(augmentation)
-    main = main_speaker(recipe)
     words, cut = cut_words(words, plan, main)
     text, pieces = text_stream(words, frames, recipe, log, delay_us=plan.text_delay_us)
     # What could be placed, and how dense the text is, does not depend on what is withheld from it.
@@ -118,9 +123,10 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         log.add("augmented", ", ".join(transform.name for transform in made))
     if cut or withheld.count:
         log.add("augmented-words", f"{cut} words ended early or are gone, {withheld.told}")
+    made = [*playback.transforms(), *made]
     if job.entry.sidecar is not None:
         made = [*streams.resampling(), *made]
-    sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts))
+    sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts or playback.silenced))
     encoded = encode(streams, recipe, augmentation)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
@@ -130,7 +136,7 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     agent_words = sum(word.is_by(main) for word in words)
     row = _row(job, placed, sidecar, dropped=log.count(*WORD_DROPS))
     # What was divided has channels of the ledger's file, not of the corpus's.
-    row |= channel_row(entry) if entry.audio == job.entry.audio and not prepared.audio.is_single else {}
+    row |= {} if prepared.is_divided or prepared.audio.is_single else channel_row(entry)
     row |= turn_row(encoded.activity, agent_words=agent_words, duration_us=job.scan.duration_us)
     row["text_conditions"] = _json(found.conditions)
     return CallPart(
@@ -142,6 +148,7 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
             "mask": loss_mask(
                 text, job.scan, sidecar, recipe, is_mixed=prepared.audio.is_mixed, delay_us=plan.text_delay_us
             )
+            & playback.mask(frames)
             | withheld.hidden * np.uint8(MASK_HIDDEN_TEXT),
             "level": encoded.level,
         },
@@ -284,6 +291,9 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "audio_sha256": scan.audio_sha256,
         "codec": tools.codec(job.recipe.codec.id).identity.id,
         "source": entry.source,
+        "clip_start_us": entry.clip.start_us if entry.clip else None,
+        "clip_end_us": entry.clip.end_us if entry.clip else None,
+        "history": history_row(sidecar),
         "sidecar": _json(sidecar.model_dump(mode="json", by_alias=True, exclude_none=True))
         if sidecar
         else None,
@@ -328,7 +338,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=8,
+    version=9,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text", "words.uncertainty_limit_s"),

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from inkplex_data.audio.augment_caller import Spans
+from inkplex_data.audio.augment_plan import AugmentPlan
+from inkplex_data.audio.augment_streams import change_agent
 from inkplex_data.audio.band import is_telephony
 from inkplex_data.audio.call_audio import CHUNK_SAMPLES, CallAudio
 from inkplex_data.audio.call_scan import SIDES, Side
@@ -25,11 +28,13 @@ Chunks = Iterator[npt.NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class CallStreams:
-    """Opens both sides as often as they are asked for; every stream has `scan.samples` samples."""
+    """Opens both sides as often as they are asked for; every stream has `scan.samples` samples. The agent's is silent in
+    `silenced`, in samples at 24 kHz."""
 
     audio: CallAudio
     scan: Scan
     recipe: Recipe
+    silenced: Spans = ()
 
     def open(self) -> tuple[Chunks, Chunks]:
         """Agent and caller in float32 chunks [n] of 25 frames, the last one shorter, from one decoding.
@@ -39,7 +44,8 @@ class CallStreams:
         """
         first, second = twice(self.audio.streams(samples=self.scan.samples))
         agent, caller = (pair[0] for pair in first), (pair[1] for pair in second)
-        return self._widened("agent", agent), self._widened("caller", caller)
+        heard = change_agent(agent, AugmentPlan(cuts=self.silenced))
+        return self._widened("agent", heard), self._widened("caller", caller)
 
     def _widened(self, side: Side, chunks: Chunks) -> Chunks:
         extension = tools.bandwidth(self.recipe.audio.bandwidth)

@@ -11,6 +11,7 @@ from inkplex_data.audio.call_audio import CallFiles, open_files
 from inkplex_data.audio.call_scan import SIDES, AudioScan, slack_samples
 from inkplex_data.clock import FRAME_US, samples_to_us, seconds_to_us
 from inkplex_data.config.recipe import Recipe
+from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.sidecars.against_audio import AudioFile, audio_differences
 from inkplex_data.corpus.sidecars.loss_mask import mismatched, uncertain_words
@@ -34,26 +35,33 @@ def check_sidecar(
 ) -> None:
     """Compare and report. `given`: the call as the corpus has it; `inputs`: the digests of its files.
 
+    What a sidecar says of files is about those of the whole call; what is prepared of a part describes the part.
+
     Raises CallRefused: sidecar-audio-differs for a sidecar of other audio, sidecar-file-differs where a file that it
     names has not the digest that it gives.
     """
     sidecar = prepared.text.sidecar
     if sidecar is None or given.sidecar is None:
         return
-    if sidecar.audio is not None:
+    whole = prepared.text if given.clip is None else CallText.of(given)
+    if whole.sidecar is not None and whole.sidecar.audio is not None:
         files = CallFiles(prepared.audio.agent.source, prepared.audio.caller.source)
         # Two streams that were made of one file have its length and rate; how exact its length is, it says itself.
         own = files if prepared.entry.audio == given.audio else open_files(given.audio)
-        differing = audio_differences(sidecar.audio, list(_files(own, scan, inputs)))
+        differing = audio_differences(
+            whole.sidecar.audio, list(_files(own, scan if given.clip is None else None, inputs))
+        )
         if differing:
             log.add("sidecar-audio-differs", "; ".join(differing), item=given.sidecar.name)
-    _compare_files(prepared, given, inputs, log)
+    if whole.unswapped_sidecar is not None:
+        _compare_files(whole.unswapped_sidecar, given, inputs, log)
     _note_identity(sidecar, given, log)
     if sidecar.words is not None:
         _note_words(sidecar.words, samples_to_us(scan.samples), recipe, log)
 
 
-def _files(files: CallFiles, scan: AudioScan, inputs: str) -> Iterator[AudioFile]:
+def _files(files: CallFiles, scan: AudioScan | None, inputs: str) -> Iterator[AudioFile]:
+    """`scan`: what decoding them gave; None where only a part was decoded."""
     digests = json.loads(inputs)["audio"]
     sources = {"agent": files.agent, "caller": files.caller}
     for index, side in enumerate(SIDES):
@@ -61,17 +69,15 @@ def _files(files: CallFiles, scan: AudioScan, inputs: str) -> Iterator[AudioFile
         yield AudioFile(
             source.path.name,
             digests[index] if isinstance(digests, list) else digests,
-            scan.rates_hz[side],
-            scan.native_samples[side],
+            scan.rates_hz[side] if scan is not None else source.sample_rate_hz,
+            scan.native_samples[side] if scan is not None else source.count_samples(),
             slack_samples(source),
         )
         if files.is_one_file:
             break
 
 
-def _compare_files(prepared: PreparedCall, given: CallEntry, inputs: str, log: ProblemLog) -> None:
-    whole = prepared.text.unswapped_sidecar
-    assert whole is not None
+def _compare_files(whole: Sidecar, given: CallEntry, inputs: str, log: ProblemLog) -> None:
     known = json.loads(inputs).get("named", [])
     found = iter([known] if isinstance(known, str) else known)
     digests = [next(found) if path is not None else None for path in given.named]

@@ -1,4 +1,4 @@
-"""What a recipe makes of a call before it is looked at: two streams from one channel, the agent's channel where the
+"""What is made of a call before it is looked at: the part of it that the corpus names, two streams from one channel, the agent's channel where the
 corpus does not name it, words where none are given.
 
 Everything after this sees a call whose channels are named, with a transcript.
@@ -15,15 +15,17 @@ from inkplex_data.audio.call_audio import CallAudio, CallFiles, ChannelRef, open
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.export.crop_call import cropped_entry
 from inkplex_data.pipeline.calls import spoken_words, two_streams
 from inkplex_data.pipeline.calls.agent_side import AGENT_SIDE, AgentSideJob
+from inkplex_data.pipeline.calls.clip_files import CLIP, ClipJob
 from inkplex_data.pipeline.calls.spoken_words import SPOKEN_WORDS, SpokenWordsJob
 from inkplex_data.pipeline.calls.two_streams import TWO_STREAMS, TwoStreamsJob
 from inkplex_data.pipeline.stage import Build
 from inkplex_data.problems import Problem
 from inkplex_data.speech.agent.find import decide
 
-PREPARING: Final = (TWO_STREAMS, AGENT_SIDE, SPOKEN_WORDS)
+PREPARING: Final = (CLIP, TWO_STREAMS, AGENT_SIDE, SPOKEN_WORDS)
 """The stages that `prepare_call` may ask."""
 PREPARE_KEYS: Final = (
     "audio.agent",
@@ -52,11 +54,15 @@ class CallInput:
 
 @dataclass(frozen=True)
 class PreparedCall:
-    """What the call says, with what was made for it, its opened audio, and what there is to say about that."""
+    """What the call says, with what was made for it, its opened audio, and what there is to say about that.
+
+    `is_divided`: its two channels were made of one, and are not those of the corpus's file.
+    """
 
     text: CallText
     audio: CallAudio
     notes: tuple[Problem, ...]
+    is_divided: bool = False
 
     @property
     def entry(self) -> CallEntry:
@@ -74,14 +80,17 @@ def prepare_call(given: CallInput, build: Build) -> PreparedCall:
     Raises CallRefused (what opening, decoding, `divide`, `decide` and `align_entry` raise), MissingLibraryError.
     """
     recipe = build.recipe
-    text = CallText.of(given.entry, agent=recipe.words.agent, main=main_speaker(recipe))
     notes: list[Problem] = []
+    if given.entry.clip is not None:
+        given = _clipped(given, build, notes)
+    text = CallText.of(given.entry, agent=recipe.words.agent, main=main_speaker(recipe))
+    is_divided = False
     listens = recipe.words.source == "whisper" and not text.has_words
     files = open_files(text.entry.audio)
     if recipe.audio.streams == "single":
         pass  # nobody's side is looked for
     elif recipe.audio.mono == "diarize" and _is_mono(text.entry, files):
-        text = _divided(text, files, given.turns, build, notes)
+        text, is_divided = _divided(text, files, given.turns, build, notes), True
         files = open_files(text.entry.audio)
     elif recipe.audio.agent != "auto":
         text = text.moved_to(decide(text.entry, recipe.audio.agent, files=files, text=text).entry)
@@ -96,7 +105,13 @@ def prepare_call(given: CallInput, build: Build) -> PreparedCall:
     audio = open_voices(text.entry.channels)
     if listens:
         text = _heard(text, audio, build, notes)
-    return PreparedCall(text, audio, tuple(notes))
+    return PreparedCall(text, audio, tuple(notes), is_divided)
+
+
+def _clipped(given: CallInput, build: Build, notes: list[Problem]) -> CallInput:
+    job = ClipJob(build=build, entry=given.entry, turns=given.turns)
+    notes += CLIP.do(job).notes
+    return CallInput.of(cropped_entry(given.entry, CLIP.folder(job)))
 
 
 def _is_mono(entry: CallEntry, files: CallFiles) -> bool:

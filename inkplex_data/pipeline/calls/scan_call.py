@@ -144,7 +144,9 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
         caller_rate_hz=found.rates_hz["caller"],
         exchanged_sha256=found.exchanged_sha256,
     )
-    problems = tuple(without_root(problem, build.corpus_root) for problem in log)
+    problems = tuple(
+        without_root(without_root(problem, build.corpus_root), build.ledger.root) for problem in log
+    )
     return ScannedCall(scan, tuple(words), problems, dict(conditions) if conditions is not None else None)
 
 

@@ -13,28 +13,24 @@ from typing import Final
 import polars as pl
 
 from inkplex_data.corpus.entry import CallEntry
-from inkplex_data.corpus.families import Joined, Link, family_links, join_families, marks_of
+from inkplex_data.corpus.families.joined import Joined, Link, family_links, join_families, marks_of
+from inkplex_data.corpus.families.splits import assign_splits, given_splits, linked_families
 from inkplex_data.corpus.sidecars.sidecar_models import Identity
-from inkplex_data.corpus.splits import assign_splits, given_splits, linked_families
 from inkplex_data.memory.partners import Candidate, PartnerRings, Partners
 from inkplex_data.memory.twins import root_of
 from inkplex_data.pipeline.calls.build_call import CallJob, MemoryRef
 from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import Scan, ScanJob
 from inkplex_data.pipeline.outcome import Refusals
+from inkplex_data.pipeline.planning.prefix_plan import PrefixPlanner
 from inkplex_data.pipeline.planning.prefix_voices import (
-    PrefixPlan,
     VoiceCandidate,
-    VoiceSample,
-    prefix_id,
-    voice_samples,
 )
 from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
 from inkplex_data.pipeline.planning.sharding import Sized, call_bytes
 from inkplex_data.pipeline.prefixes import PrefixJob
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
 from inkplex_data.pipeline.stage import Build
-from inkplex_data.pipeline.stamp import file_sha256
 from inkplex_data.pipeline.target import Target
 from inkplex_data.problems import Problem, ProblemLog
 
@@ -100,7 +96,9 @@ class Planner:
         }
         splits = self._splits(able)
         by_id = {**(listed or {}), **{entry.call_id: entry for entry in able}}
-        prefixes, prefix_of, chosen = self._prefixes(able, splits, by_id)
+        prefixes, prefix_of, chosen = PrefixPlanner(
+            self.build, self.target, self.scans, self.codec_sha256, self.voices, self.revoiced
+        ).plan(able, splits, by_id)
         stored = self.target.calls.select("call_id", "family", "family_reason").rows_by_key(
             "call_id", unique=True
         )
@@ -269,58 +267,6 @@ class Planner:
             together=self._together(entries),
         )
 
-    def _prefixes(
-        self, entries: Sequence[CallEntry], splits: Mapping[str, str], by_id: Mapping[str, CallEntry]
-    ) -> tuple[list[PrefixJob], dict[str, str], dict[str, VoiceSample]]:
-        """The prefixes to encode, the one that each call uses, and the voice samples of the calls that have one."""
-        wanted = self.build.recipe.prefix
-        if wanted is None:
-            return [], {}, {}
-        candidates = [
-            VoiceCandidate(
-                entry.call_id,
-                entry.voice,
-                splits[entry.family],
-                entry.family,
-                scan.audio_sha256,
-                scan.voice_start_us,
-                scan.voice_end_us,
-            )
-            for entry in entries
-            if entry.voice is not None
-            for scan in [self.scans[entry.call_id]]
-        ]
-        candidates += self.voices
-        chosen = voice_samples(candidates) if wanted.voice == "auto" else {}
-        digest = {"codec": self.codec_sha256, "tokenizer": str(self.build.recipe.text.tokenizer)}
-        plans: dict[str, PrefixPlan] = {}
-        prefix_of = {}
-        roles: dict[str | None, None] = {}
-        for entry in [*entries, *self.revoiced]:
-            role = entry.role if wanted.role else None
-            roles[role] = None
-            voice = chosen.get(entry.call_id)
-            name = prefix_id(voice, role, digest)
-            plans.setdefault(name, PrefixPlan(name, voice, role))
-            prefix_of[entry.call_id] = name
-        for voice_name, path in sorted(wanted.voices.items()):
-            sample = VoiceSample(voice_name, None, path=path)
-            for role in roles:
-                name = prefix_id(sample, role, {**digest, "file": file_sha256(Path(path))})
-                plans.setdefault(name, PrefixPlan(name, sample, role))
-        stored = set(self.target.prefixes["prefix_id"].to_list())
-        jobs = [self._prefix_job(plan, by_id) for plan in plans.values() if plan.prefix_id not in stored]
-        return jobs, prefix_of, chosen
-
-    def _prefix_job(self, plan: PrefixPlan, by_id: Mapping[str, CallEntry]) -> PrefixJob:
-        voice = plan.voice
-        return PrefixJob(
-            build=self.build,
-            plan=plan,
-            source=CallInput.of(by_id[voice.call_id]) if voice and voice.call_id else None,
-            voice_file=Path(voice.path) if voice and voice.path else None,
-        )
-
     def _partners(self, entries: Sequence[CallEntry], splits: Mapping[str, str]) -> Partners:
         candidates = [
             Candidate(entry.call_id, entry.family, splits[entry.family], own.recording_id if own else None)
@@ -366,6 +312,10 @@ def notes(
         what = f"family {family!r} stays in split {split!r}; the corpus asks for {entry.split!r}"
         log.add("family-frozen", what)
     prefix = build.recipe.prefix
-    if prefix is not None and prefix.voice == "auto" and entry.voice is not None and not has_voice:
-        log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
+    if prefix is not None and prefix.voice == "auto" and not has_voice:
+        if entry.voice_segment is not None:
+            what = f"its voice segment is of {entry.voice_segment.call_id!r}, which is no other call built in split {split!r}"
+            log.add("prefix-no-voice", what)
+        elif entry.voice is not None:
+            log.add("prefix-no-voice", f"voice {entry.voice!r} has no other call in split {split!r}")
     return tuple(log)

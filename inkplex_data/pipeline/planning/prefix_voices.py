@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 _OF_CALL: Final = re.compile(r"call:(.*)@(\d+)-(\d+)us", re.DOTALL)
@@ -15,7 +16,8 @@ _OF_CALL: Final = re.compile(r"call:(.*)@(\d+)-(\d+)us", re.DOTALL)
 
 @dataclass(frozen=True)
 class VoiceSample:
-    """Where a prefix takes its voice from: a stretch of a call's agent channel, or a whole audio file."""
+    """Where a prefix takes its voice from: a stretch of a call's agent channel, or a whole audio file, which the recipe
+    names, or (`in_corpus`) a sidecar, and then `path` is relative to the corpus."""
 
     voice: str
     split: str | None
@@ -23,18 +25,26 @@ class VoiceSample:
     path: str | None = None
     start_us: int = 0
     end_us: int = 0
+    in_corpus: bool = False
 
     def describe(self) -> str:
         if self.call_id is None:
-            return f"file:{self.path}"
+            return f"{'corpus' if self.in_corpus else 'file'}:{self.path}"
         return f"call:{self.call_id}@{self.start_us}-{self.end_us}us"
 
     @classmethod
     def of_description(cls, voice: str, split: str | None, text: str) -> VoiceSample:
         """The sample that `describe` tells of: a stored prefix's `voice_source`."""
         if (call := _OF_CALL.fullmatch(text)) is None:
-            return cls(voice, split, path=text.removeprefix("file:"))
+            kind, _, path = text.partition(":")
+            return cls(voice, split, path=path, in_corpus=kind == "corpus")
         return cls(voice, split, call[1], None, int(call[2]), int(call[3]))
+
+    def file(self, corpus: Path) -> Path | None:
+        """The audio file, None for a stretch of a call. `corpus`: its folder."""
+        if self.path is None:
+            return None
+        return corpus / self.path if self.in_corpus else Path(self.path)
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,8 @@ class PrefixPlan:
 
 @dataclass(frozen=True)
 class VoiceCandidate:
-    """A call's best stretch of agent speech, for use as another call's voice sample."""
+    """A call's best stretch of agent speech, for use as another call's voice sample. `source`: its file, which parts of
+    one call share."""
 
     call_id: str
     voice: str
@@ -57,6 +68,11 @@ class VoiceCandidate:
     audio_sha256: str
     start_us: int
     end_us: int
+    source: str = ""
+
+    def is_heard_in(self, other: VoiceCandidate) -> bool:
+        """Whether the sound of both may be the same."""
+        return self.audio_sha256 == other.audio_sha256 or (self.source == other.source != "")
 
 
 def voice_samples(candidates: Sequence[VoiceCandidate]) -> dict[str, VoiceSample]:
@@ -84,7 +100,7 @@ def voice_samples(candidates: Sequence[VoiceCandidate]) -> dict[str, VoiceSample
             others = chain(
                 (head for head in heads[:2] if head.family != member.family), own.get(member.family, ())
             )
-            source = next((other for other in others if other.audio_sha256 != member.audio_sha256), None)
+            source = next((other for other in others if not other.is_heard_in(member)), None)
             if source is not None:
                 chosen[member.call_id] = VoiceSample(
                     source.voice, source.split, source.call_id, None, source.start_us, source.end_us
@@ -96,3 +112,9 @@ def prefix_id(voice: VoiceSample | None, role: str | None, digest: Mapping[str, 
     """Stable name of a prefix: a hash of its parts and of the configuration that encodes it (`digest`)."""
     body = [voice.describe() if voice else None, voice.voice if voice else None, role, dict(digest)]
     return hashlib.sha256(json.dumps(body, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+def role_text(role: str | None, past: Sequence[tuple[str, str]]) -> str | None:
+    """The role prompt, and behind it the public conversation before the call, a turn a line."""
+    turns = [f"{speaker.capitalize()}: {text}" for speaker, text in past]
+    return "\n".join([*([role] if role else []), *turns]) or role

@@ -61,7 +61,7 @@ def recordings_in_two_families(
 ) -> dict[str, tuple[str, str, str]]:
     """As `audio_in_two_families`, by fingerprints: however the recording was coded, resampled or levelled.
 
-    These calls need not be refused; see `families.join_families`.
+    These calls need not be refused; see `families.joined.join_families`.
 
     Near-linear in the number of calls: only those are compared that share hashes which few hold.
     """

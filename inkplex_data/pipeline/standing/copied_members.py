@@ -75,7 +75,7 @@ class Copies:
             timed = [TimedWord(**word) for word in words.iter_rows(named=True)]
             start_us, end_us = voice_stretch(timed, speaker=recipe.text.main_speaker, limit_s=limit_s)
             own = (row["call_id"], row["voice"], row["split"], row["family"], row["audio_sha256"])
-            found.append(VoiceCandidate(*own, start_us, end_us))
+            found.append(VoiceCandidate(*own, start_us, end_us, row["source"]))
         return found
 
     def _part(self, row: Row, notes: Sequence[Problem] | None) -> CallPart:

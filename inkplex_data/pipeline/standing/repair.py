@@ -122,7 +122,7 @@ def _prefix_job(run: StageRun, row: Mapping[str, Any], listed: Mapping[str, Call
         build=run.build,
         plan=PrefixPlan(row["prefix_id"], voice, row["role"]),
         source=CallInput.of(listed[voice.call_id]) if voice and voice.call_id else None,
-        voice_file=Path(voice.path) if voice and voice.path else None,
+        voice_file=voice.file(run.build.corpus_root) if voice else None,
     )
 
 

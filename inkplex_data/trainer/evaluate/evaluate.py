@@ -15,6 +15,7 @@ import polars as pl
 
 from inkplex_data.atomic import json_bytes, together
 from inkplex_data.errors import UsageError
+from inkplex_data.loader.prefix_choice import OWN
 from inkplex_data.store.call_groups import GROUPINGS, TOLD, call_groups
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
@@ -72,11 +73,12 @@ def evaluate(
     split: str = "validation",
     calls: Sequence[str] | None = None,
     memories: Sequence[str] = MEMORIES,
+    prefix: str = OWN,
     resamples: int = RESAMPLES,
     seed: int = 0,
     advance: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """Score every call of a split, or `calls` of it, and its twins.
+    """Score every call of a split, or `calls` of it, and its twins, behind `prefix` (`loader.prefix_choice`).
 
     Raises UsageError for calls that are not in the split, and where none can be scored.
     """
@@ -99,12 +101,13 @@ def evaluate(
         calls=calls,
         memories=memories,
         window_frames=trained.recipe.data.longest_frames,
+        prefix=prefix,
         advance=advance,
     )
     if trained.model.memory is None:  # Twins differ in what is remembered alone.
         pairs, left_out = pl.DataFrame(schema=TWIN_SCORES), 0
     else:
-        pairs = score_twins(trained.model, store, split=split, calls=calls)
+        pairs = score_twins(trained.model, store, split=split, calls=calls, prefix=prefix)
         left_out = twin_pairs(store, split, calls).height - pairs.height
     told = store.calls().select("call_id", *TOLD).collect()
     return Evaluation(

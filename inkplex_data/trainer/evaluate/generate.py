@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from inkplex_data.audio.turns import Intervals, turn_statistics, units
 from inkplex_data.clock import FRAME_US, US_PER_S
 from inkplex_data.errors import UsageError
+from inkplex_data.loader.prefix_choice import OWN, PrefixChoice
 from inkplex_data.store.call import Call
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.render import (
@@ -79,11 +80,19 @@ class Generation:
 
 
 class Generator:
-    """Replays calls of a store. The same call has the same seed under every memory."""
+    """Replays calls of a store. The same call has the same seed and the same prefix under every memory."""
 
     def __init__(
-        self, trained: TrainedModel, store: Store, codec: Codec, options: ReplayOptions | None = None
+        self,
+        trained: TrainedModel,
+        store: Store,
+        codec: Codec,
+        options: ReplayOptions | None = None,
+        *,
+        prefix: str = OWN,
     ) -> None:
+        """`prefix`: see `loader.prefix_choice`. Raises UsageError for a store without pieces, and for a prefix that it
+        has not."""
         pieces = store.pieces()
         if pieces is None:
             raise UsageError(
@@ -93,13 +102,14 @@ class Generator:
             )
         self.trained, self.store, self.codec = trained, store, codec
         self.options = options or ReplayOptions()
+        self.prefixes = PrefixChoice(store, prefix)
         self.pieces: list[str] = pieces.to_list()
         delay = trained.speech.lm.delays.maximum
         self._silence = silence_codes(codec, self.options.frames + delay)
 
     def generate(self, call_id: str, memory: str) -> Generation:
         """One call under `none`, `own` or `wrong` memory. Raises UsageError for one that cannot be had."""
-        call, lm = self.store.call(call_id), self.trained.speech.lm
+        call, lm = self.prefixes.call(call_id, self.options.seed, call_id), self.trained.speech.lm
         prefix_frames = call.with_prefix().prefix_frames
         plan = plan_replay(
             call,
@@ -139,7 +149,7 @@ class Generator:
             made.replayed,
             self.pieces,
             options=self.options,
-            provenance=self.provenance(),
+            provenance={**self.provenance(), "prefix_id": made.call.row["prefix_id"]},
         )
         sound = decode_stereo(self.codec, made.replayed) if audio else None
         name = "trained" if self.trained.model.memory is None else NAMES[made.memory]

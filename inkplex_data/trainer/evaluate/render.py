@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 
 from inkplex_data.atomic import json_bytes, together
 from inkplex_data.audio.files.write_audio import write_wav_into
-from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, us_to_seconds
+from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, seconds_to_us, us_to_seconds
+from inkplex_data.corpus.assemble import SIDECAR_SUFFIX
+from inkplex_data.corpus.fields import Interval
+from inkplex_data.corpus.sidecars.sidecar_models import (
+    Audio,
+    Channel,
+    History,
+    HistorySegment,
+    Identity,
+    PlaybackAck,
+    Sidecar,
+)
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import AUDIO_CARD
 from inkplex_data.speech.codec import load_codec
@@ -104,6 +115,45 @@ def generation_json(
     }
 
 
+def receipt(name: str, document: Mapping[str, Any], samples: int) -> Sidecar:
+    """What became of the agent's speech in a generation of `samples` at 24 kHz, in the schema of a call's sidecar: the
+    opening is a teacher's, the rest was generated and rendered into a file, which is no evidence that anybody heard it
+    (seeds/000, "Playback and feedback"). Times count from the file's first sample.
+    """
+    begins_s, free_s, ends_s = (document[key] for key in ("starts_s", "free_from_s", "ends_s"))
+    free_us, ends_us = (seconds_to_us(at) - seconds_to_us(begins_s) for at in (free_s, ends_s))
+    forced = " ".join(word["text"] for word in document["words"] if not word["generated"])
+    segments = [
+        HistorySegment(id="opening", text=forced, source="teacher", generated=_spans(0, free_us)),
+        HistorySegment(
+            id="generation",
+            text=document["text"],
+            source="agent_output",
+            generated=_spans(free_us, ends_us),
+            queued=[],
+            played=None,
+            cancelled=[],
+            playback_ack=PlaybackAck(observation="local_render", at_s=us_to_seconds(ends_us)),
+        ),
+    ]
+    return Sidecar(
+        schema_="inkplex/sidecar@1",
+        identity=Identity(clip_id=f"{document['call_id']}~{name}", source_id=document["call_id"]),
+        audio=Audio(
+            path=f"{name}.wav",
+            sample_rate_hz=SAMPLE_RATE_HZ,
+            samples=samples,
+            agent=Channel(index=0, origin="actual_model_output"),
+            caller=Channel(index=1),
+        ),
+        history=History(begins="cut" if begins_s else "conversation", segments=segments[not free_us :]),
+    )
+
+
+def _spans(start_us: int, end_us: int) -> list[Interval]:
+    return [Interval(start_s=us_to_seconds(start_us), end_s=us_to_seconds(end_us))]
+
+
 def decode_stereo(codec: Codec, replayed: Replayed) -> NDArray[np.float32]:
     """float32 [2, samples] at 24 kHz, agent then caller. Ids that are no codes are decoded as 0."""
     sides = (replayed.agent, replayed.caller)
@@ -113,14 +163,17 @@ def decode_stereo(codec: Codec, replayed: Replayed) -> NDArray[np.float32]:
 def write_generation(
     folder: Path, name: str, document: Mapping[str, Any], audio: NDArray[np.float32] | None
 ) -> list[Path]:
-    """`NAME.json` and, with audio, `NAME.wav` in `folder`, together; returns their paths."""
+    """`NAME.json` and, with audio, `NAME.wav` and its receipt `NAME.sidecar.json` in `folder`, together; returns their
+    paths. With audio the folder can be read as a corpus."""
     folder.mkdir(parents=True, exist_ok=True)
-    sound, said = folder / f"{name}.wav", folder / f"{name}.json"
+    sound, said, told = (folder / f"{name}{suffix}" for suffix in (".wav", ".json", SIDECAR_SUFFIX))
     with together(last=said) as new:
         if audio is not None:
             write_wav_into(new(sound), np.clip(audio, -1, 1), SAMPLE_RATE_HZ, where=str(sound))
+            sidecar = receipt(name, document, audio.shape[1])
+            new(told).write(json_bytes(sidecar.model_dump(mode="json", by_alias=True), indent=1))
         new(said).write(json_bytes(document, indent=1))
-    return [said] if audio is None else [sound, said]
+    return [said] if audio is None else [sound, told, said]
 
 
 def folder_name(call_id: str) -> str:

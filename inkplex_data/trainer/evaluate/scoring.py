@@ -9,6 +9,7 @@ import torch
 
 from inkplex_data.errors import UsageError
 from inkplex_data.loader import make_loader
+from inkplex_data.loader.prefix_choice import OWN
 from inkplex_data.store.call_groups import TOLD, CallFilter, chosen
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.scores import MEMORIES, SCORES, score_rows
@@ -68,13 +69,14 @@ def score_calls(
     calls: Collection[str] | None = None,
     memories: Sequence[str] = MEMORIES,
     window_frames: int | None = None,
+    prefix: str = OWN,
     ranks: Ranks | None = None,
     workers: int = 1,
     advance: Callable[[], None] | None = None,
 ) -> pl.DataFrame:
     """`scores.SCORES` of the calls of a split (all by default) under each of `memories`.
 
-    Long calls are cut into windows at fixed places, whose losses add up. Ranks share the calls; every rank
+    `prefix`: see `loader.prefix_choice`. Long calls are cut into windows at fixed places, whose losses add up. Ranks share the calls; every rank
     gets the whole table. `advance` is called as each call of this rank is begun under a memory.
     """
     ranks = ranks or Ranks()
@@ -92,6 +94,7 @@ def score_calls(
             seed=0,
             memory=memory,  # type: ignore[arg-type]
             call_ids=names,
+            prefix=prefix,
             rank=ranks.rank,
             world_size=ranks.world_size,
             workers=workers,

@@ -13,6 +13,7 @@ import polars as pl
 import torch
 
 from inkplex_data.clock import FRAME_US
+from inkplex_data.loader.prefix_choice import OWN, PrefixChoice
 from inkplex_data.memory.twins import counterfactual_pairs
 from inkplex_data.store.call import Call
 from inkplex_data.store.reader import Store
@@ -52,13 +53,18 @@ def twin_pairs(store: Store, split: str, among: Collection[str] | None = None) -
 
 @torch.no_grad()
 def score_twins(
-    model: ConnectedLM, store: Store, *, split: str, calls: Collection[str] | None = None
+    model: ConnectedLM,
+    store: Store,
+    *,
+    split: str,
+    calls: Collection[str] | None = None,
+    prefix: str = OWN,
 ) -> pl.DataFrame:
-    """`TWIN_SCORES` of a split, or of pairs within `calls`. Pairs that reach beyond the model's context, or whose calls say no first piece
+    """`TWIN_SCORES` of a split, or of pairs within `calls`, behind `prefix` (`loader.prefix_choice`). Pairs that reach beyond the model's context, or whose calls say no first piece
     after the fork, are left out."""
-    rows = []
+    rows, prefixes = [], PrefixChoice(store, prefix)
     for pair in twin_pairs(store, split, calls).iter_rows(named=True):
-        first, second = store.call(pair["call_id"]), store.call(pair["twin_call_id"])
+        first, second = (prefixes.call(pair[name], name) for name in ("call_id", "twin_call_id"))
         forks = [_fork_frame(pair["fork_us"], call) for call in (first, second)]
         own = _loss(model, store, first, first, forks[0])
         twin = _loss(model, store, first, second, forks[0])

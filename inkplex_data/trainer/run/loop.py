@@ -326,6 +326,7 @@ class _Run:
             cut="seeded",
             context_frames=self.model.lm.config.context,
             call_ids=able if self.left_out else None,
+            prefix=data.prefix,
             group=data.calls_per_update,
         )
 

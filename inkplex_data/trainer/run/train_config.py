@@ -15,6 +15,7 @@ from inkplex_data.clock import FRAME_RATE_HZ
 from inkplex_data.config.recipe import Section, find_recipe, read_recipe
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import CODEBOOKS
+from inkplex_data.loader.prefix_choice import OWN
 from inkplex_data.resources import resource_folder
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
 from inkplex_data.trainer.model.load_weights import RELEASED
@@ -179,6 +180,11 @@ class DataConfig(Section):
     """Which calls, how often, and how many together."""
 
     split: str = Field(default="train", description="split to train on")
+    prefix: str = Field(
+        default=OWN,
+        description="what stands before each call: its own prefix, random-voice (anew in every pass, of the same role), "
+        "or the id of a stored prefix",
+    )
     passes: Positive = Field(default=4, description="times that every call is seen")
     calls_per_update: Positive = Field(
         default=32, description="calls behind one optimiser step, over all ranks"

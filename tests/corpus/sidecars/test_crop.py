@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.sidecars.crop import crop
+from inkplex_data.corpus.sidecars.crop import crop, cut_text
 from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
+from inkplex_data.corpus.swap import swapped_sidecar
 from inkplex_data.errors import UsageError
 
 BASE: dict[str, Any] = {"schema": "inkplex/sidecar@1", "identity": {"clip_id": "clip"}}
@@ -140,9 +141,12 @@ def test_every_group_moves_by_its_own_rule() -> None:
     assert (running["played"], running["playback_ack"], running["cut"]) == ([], None, True)
     assert part["masks"]["valid"]["agent"] == [{"start_s": 0.0, "end_s": 1.0}]
     assert part["masks"]["excluded"] == [
-        # The sound of "one" runs on past the cut, its text does not.
+        # The sounds of "hm" and "one" run on past the cut, their text does not.
+        {"modality": "text", "start_s": 0.0, "end_s": 0.2, "reason": "cut_word"},
         {"modality": "text", "start_s": 0.0, "end_s": 0.3, "reason": "cut_word"},
         {"modality": "caller", "start_s": 2.9, "end_s": 3.0, "reason": "missing"},
+        # The frame before "late" ends a padding in the whole clip, and not in the part.
+        {"modality": "text", "start_s": 2.92, "end_s": 3.0, "reason": "cut_word"},
     ]
     assert part["masks"]["permitted_updates"] == [
         {"update": "u1", "start_s": 0.0, "end_s": None},
@@ -267,10 +271,17 @@ def test_a_crop_of_a_crop_is_a_crop(full: Sidecar, outer: tuple[int, int], data:
 
 def test_masks_that_a_crop_empties_leave_no_trace() -> None:
     """Half a word is masked where a crop cuts it; a second crop behind it takes the mask away again."""
-    full = sidecar(words={"items": [{"text": "a", "start_s": 0.0, "end_s": 0.001}]})
-    once = crop(full, 500, 2_000)
+    full = sidecar(words={"items": [{"text": "a", "start_s": 0.0, "end_s": 0.2}]})
+    once = crop(full, 100_000, 400_000)
     assert once.masks is not None and len(once.masks.excluded) == 1
-    assert crop(once, 1_000, 1_500) == crop(full, 1_500, 2_000)
+    assert crop(once, 100_000, 200_000) == crop(full, 200_000, 300_000)
+
+
+def test_a_cut_word_is_masked_as_long_as_it_could_have_pieces() -> None:
+    """Ten letters said in a tenth of a second have at most ten pieces and a space, one a frame."""
+    said = [("ten1234567", 0, 100_000)]
+    assert [span.end_s for span in cut_text(said, 80_000, 2_000_000)] == [0.8]
+    assert cut_text(said, 880_000, 2_000_000) == []
 
 
 @settings(max_examples=60)
@@ -291,3 +302,11 @@ def test_a_crop_moves_all_by_the_same_time_and_shows_no_future(full: Sidecar, cu
         assert all(seconds_to_us(word.end_s) <= end - start for word in part.words.items)
     if not availability_faults(full):
         assert availability_faults(part) == []
+
+
+@settings(max_examples=40)
+@given(sidecars(), CUT)
+def test_crop_and_swap_commute(full: Sidecar, cut: tuple[int, int]) -> None:
+    """Words are the former agent's, and with them goes where a crop cut them; all else is the same in either order."""
+    full = full.model_copy(update={"words": None})
+    assert swapped_sidecar(crop(full, *cut)) == crop(swapped_sidecar(full), *cut)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from inkplex_data.errors import UsageError
 from inkplex_data.grid import PAD
 from inkplex_data.speech.codec import load_codec
 from inkplex_data.store.reader import Store, open_store
@@ -118,3 +119,12 @@ def test_the_audio_is_both_sides_decoded_apart(generator: Generator) -> None:
     sound = decode_stereo(generator.codec, made.replayed)
     assert sound.dtype == np.float32 and sound.shape == (2, made.replayed.plan.stop * 1_920)
     np.testing.assert_array_equal(sound[1], generator.codec.decode(made.replayed.caller))
+
+
+def test_a_generation_behind_another_prefix(generator: Generator) -> None:
+    store = generator.store
+    own = store.call("call-001").row["prefix_id"]
+    named = Generator(generator.trained, store, generator.codec, OPTIONS, prefix=own)
+    assert named.prefixes.call("call-002").row["prefix_id"] == own
+    with pytest.raises(UsageError, match="no prefix 'other'"):
+        Generator(generator.trained, store, generator.codec, OPTIONS, prefix="other")

@@ -1,0 +1,1 @@
+"""Which calls belong together, and which split each group goes into."""
