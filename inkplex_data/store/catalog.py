@@ -18,7 +18,7 @@ import polars as pl
 from inkplex_data.errors import StoreError
 from inkplex_data.store.digests import FileDigest
 from inkplex_data.store.files import Files
-from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS, ShardKind
+from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS, ShardKind, added_columns
 from inkplex_data.store.parquet import Schema, TableReader
 from inkplex_data.store.publish import ShardInfo
 from inkplex_data.store.snapshot import ShardRef, Snapshot, is_listed, listed_shard
@@ -175,9 +175,10 @@ class Catalog:
 
 
 def shard_table(files: Files, info: ShardInfo, name: str) -> TableReader:
-    """A table of a published shard, compared with the digest in `shard.json`."""
+    """A table of a published shard, compared with the digest in `shard.json`; columns that are newer read as null."""
     key = f"{info.key}/{name}.parquet"
-    return TableReader(files, key, digest=info.digest(f"{name}.parquet", where=files.describe(key)))
+    digest = info.digest(f"{name}.parquet", where=files.describe(key))
+    return TableReader(files, key, digest=digest, added=added_columns(name))
 
 
 def family_splits(calls: pl.DataFrame, *, where: str) -> pl.DataFrame:

@@ -126,10 +126,16 @@ class TableReader:
     """Reads row ranges and columns of one Parquet file, verifying page checksums. Safe between threads."""
 
     def __init__(
-        self, files: Files, key: str, *, digest: FileDigest | None = None, data: bytes | None = None
+        self,
+        files: Files,
+        key: str,
+        *,
+        digest: FileDigest | None = None,
+        data: bytes | None = None,
+        added: Schema | None = None,
     ) -> None:
         """`digest` is what the file was published with, compared before anything of it is believed; `data` are the
-        file's bytes where they are in memory already.
+        file's bytes where they are in memory already; `added` are columns that read as null where the file lacks them.
 
         Raises StoreCorruptError if the file is missing, is another one or its footer cannot be read.
         """
@@ -143,7 +149,9 @@ class TableReader:
                 raise self._missing() from error
         with self._open() as file:
             self._metadata = file.metadata
-            self.schema: dict[str, pl.DataType] = self._polars(file.schema_arrow)
+            stored = self._polars(file.schema_arrow)
+        self._absent = {name: dtype for name, dtype in (added or {}).items() if name not in stored}
+        self.schema: dict[str, pl.DataType] = {**stored, **self._absent}
         counts = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
         self._check_claims(counts)
         self._ends = list(accumulate(counts))
@@ -171,7 +179,7 @@ class TableReader:
         return table.select(names)
 
     def read_arrow(self, offset: int = 0, rows: int | None = None, *, columns: Sequence[str]) -> pa.Table:
-        """The same as an Arrow table, whose columns stand in the file's order."""
+        """The same as an Arrow table, whose columns stand in the file's order, those that it lacks last."""
         rows = self.rows - offset if rows is None else rows
         if offset < 0 or rows < 0 or offset + rows > self.rows:
             raise self._corrupt(f"has {self.rows:,} rows, not {offset:,} to {offset + rows:,}")
@@ -180,11 +188,15 @@ class TableReader:
         groups, skip = groups_of(self._ends, offset, rows)
         try:
             with self._open() as file:
-                table = file.read_row_groups(groups, columns=list(columns), use_threads=False)
+                stored = [name for name in columns if name not in self._absent]
+                table = file.read_row_groups(groups, columns=stored, use_threads=False)
         except StoreError:
             raise
         except _UNREADABLE as error:
             raise self._corrupt(f"cannot be read: {error}") from error
+        for name in columns:
+            if name in self._absent:
+                table = table.append_column(name, self._nulls(name, table.num_rows))
         return table.slice(skip, rows)
 
     def chunks(self, *, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -193,6 +205,9 @@ class TableReader:
         for end in self._ends:
             yield self.read(start, end - start, columns=columns)
             start = end
+
+    def _nulls(self, name: str, rows: int) -> Any:
+        return pl.Series(name, [None], self._absent[name]).new_from_index(0, rows).to_arrow(compat_level=_COMPAT)
 
     def _open(self) -> Any:
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from inkplex_data.clock import UNKNOWN_US
 from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import KINDS
@@ -32,7 +33,9 @@ def asked(
         ids=np.arange(count, dtype=np.int32) + 100 * call,
         kinds=np.full(count, KINDS.index(kind), np.uint8),
         bytes=[f" t{call}".encode()] * count,
-        arrival_us=np.array(arrival_us, np.int64),
+        available_us=np.array(arrival_us, np.int64),
+        ready_us=np.full(count, UNKNOWN_US, np.int64),
+        source_us=np.full(count, UNKNOWN_US, np.int64),
         special=np.zeros(count, bool),
         media=np.full(count, media, np.uint8),
         states_path=None,

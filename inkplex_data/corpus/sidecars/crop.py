@@ -167,6 +167,13 @@ def _private_updates(updates: PrivateUpdates, window: _Window) -> PrivateUpdates
 def _evidence(evidence: Evidence, window: _Window) -> Evidence:
     items = _arriving(evidence.items, window)
     known = {item.id for item in items}
+    # What took an item's place only after the crop is not known in it.
+    items = [
+        item
+        if item.superseded_by is None or item.superseded_by in known
+        else item.model_copy(update={"superseded_by": None, "status": "unknown"})
+        for item in items
+    ]
     claims: list[Claim] = []
     for claim in evidence.claims:
         update: dict[str, object] = {"supported_by": [name for name in claim.supported_by if name in known]}
@@ -253,7 +260,8 @@ def _masks(
         agent=_inside(masks.valid.agent, window),
         caller=_inside(masks.valid.caller, window),
     )
-    permitted = [
+    # A list of which nothing is left still is one: it permits nothing in this part.
+    permitted = masks.permitted_updates and [
         moved
         for update in masks.permitted_updates
         if update.update in known and (moved := _permitted(update, window)) is not None

@@ -7,9 +7,9 @@ negative time. Null always means unknown, an empty list means known to be none.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import Field, Strict, model_validator
+from pydantic import Field, Strict, field_validator, model_validator
 
 from inkplex_data.corpus.fields import (
     Count,
@@ -177,13 +177,28 @@ class PrivateUpdates(Model):
     updates: list[PrivateUpdate] = Field(default_factory=list)
 
 
+OLDER_STATUS: Final = {"completed": "succeeded", "contradicted": "superseded"}
+"""Names that sidecars may still use, and those that they are read as."""
+
+
 class EvidenceItem(Available):
-    """A tool call, result or error that supports what is said."""
+    """A tool call, result or error that supports what is said.
+
+    `superseded_by` names the item that took its place: from the arrival of that one on nothing may rest on it.
+    """
 
     kind: Literal["tool_call", "tool_result", "tool_error", "statement"]
     reference: Text | None = None
-    status: Literal["pending", "completed", "failed", "contradicted", "unknown"] = "unknown"
+    status: Literal[
+        "pending", "succeeded", "failed", "superseded", "unknown", "completed", "contradicted"
+    ] = Field(default="unknown", description="completed is read as succeeded, contradicted as superseded")
+    superseded_by: Name | None = None
     attribution: Literal["source", "reconstruction", "execution"] | None = None
+
+    @field_validator("status")
+    @classmethod
+    def _newer_name(cls, status: str) -> str:
+        return OLDER_STATUS.get(status, status)
 
 
 class Claim(Model):
@@ -280,7 +295,7 @@ class Valid(Model):
 
 
 class PermittedUpdate(Model):
-    """The interval in which prediction frames may read an update; without `end_s`, it lasts until the clip's end."""
+    """An interval [start, end) in which prediction frames may read an update; without `end_s` it does not end."""
 
     update: Name
     start_s: Seconds
@@ -294,11 +309,15 @@ class PermittedUpdate(Model):
 
 
 class Masks(Model):
-    """What may carry loss, and which private updates each frame may read."""
+    """What may carry loss, and which private updates each frame may read.
+
+    Without a list of permitted updates each is permitted from its arrival on. With one, an update that the list does
+    not name is never permitted, so an empty list permits none; tokens of no update need no permission.
+    """
 
     valid: Valid = Valid()
     excluded: list[Excluded] = Field(default_factory=list)
-    permitted_updates: list[PermittedUpdate] = Field(default_factory=list)
+    permitted_updates: list[PermittedUpdate] | None = None
 
 
 class Sidecar(Model):
@@ -321,9 +340,12 @@ class Sidecar(Model):
         updates = _unique("private_updates/updates", self.private_updates and self.private_updates.updates)
         evidence = _unique("evidence/items", self.evidence and self.evidence.items)
         _unique("history/segments", self.history and self.history.segments)
+        for item in self.evidence.items if self.evidence else ():
+            if item.superseded_by is not None:
+                _known("evidence/items", [item.superseded_by], evidence - {item.id})
         for claim in self.evidence.claims if self.evidence else ():
             _known("evidence/claims", claim.supported_by, evidence)
-        for permitted in self.masks.permitted_updates if self.masks else ():
+        for permitted in (self.masks.permitted_updates if self.masks else None) or ():
             _known("masks/permitted_updates", [permitted.update], updates)
         return self
 

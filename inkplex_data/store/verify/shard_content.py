@@ -5,31 +5,22 @@ whether tables, arrays and counts agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Final
 
 import polars as pl
 
 from inkplex_data.errors import StoreError
 from inkplex_data.faults import Fault
-from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.store import frame_streams
 from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.digests import digest_stored
 from inkplex_data.store.files import RESTORE, Files
-from inkplex_data.store.format import CALLS, FRAME_CHUNK, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
-from inkplex_data.store.parquet import Schema, TableReader
+from inkplex_data.store.format import ADDED, FRAME_CHUNK, TABLES
+from inkplex_data.store.parquet import TableReader
 from inkplex_data.store.publish import ShardInfo
 
 Advance = Callable[[str, int], None]
 """Called with a file's key and the bytes just read."""
-
-TABLES: Final[dict[ShardKind, dict[str, Schema]]] = {
-    "calls": {"calls": CALLS, "words": WORDS, "versions": VERSIONS, "problems": PROBLEMS},
-    "recordings": {"recordings": RECORDINGS, "tokens": TOKENS},
-    "prefixes": {"prefixes": PREFIXES},
-}
-
 
 def store_fault(code: str, where: str, what: str, next_step: str) -> Fault:
     """One thing that is wrong with a store: a stable code, the place, a sentence, and what to do."""
@@ -71,8 +62,9 @@ def check_content(files: Files, info: ShardInfo, broken: Collection[str]) -> Ite
     """
     sound: set[str] = set()
     for name, schema in TABLES[info.kind].items():
-        key = f"{info.key}/{name}.parquet"
-        if files.describe(key) in broken:
+        key, added = f"{info.key}/{name}.parquet", ADDED.get(name, frozenset())
+        older = name not in info.counts and added >= schema.keys()
+        if files.describe(key) in broken or older:
             continue
         try:
             reader = TableReader(files, key)
@@ -83,7 +75,11 @@ def check_content(files: Files, info: ShardInfo, broken: Collection[str]) -> Ite
             continue
         if reader.rows != info.counts.get(name):
             yield _mismatch(reader.where, f"has {reader.rows:,} rows", info, name)
-        wrong = [column for column, dtype in schema.items() if reader.schema.get(column) != dtype]
+        wrong = [
+            column
+            for column, dtype in schema.items()
+            if reader.schema.get(column, dtype if column in added else None) != dtype
+        ]
         if wrong:
             what = f"its columns {', '.join(wrong)} are missing or of another type"
             yield store_fault("wrong-columns", reader.where, what, RESTORE)
@@ -128,12 +124,17 @@ def _check_arrays(files: Files, info: ShardInfo) -> Iterator[Fault]:
 def _check_offsets(files: Files, info: ShardInfo, table: pl.DataFrame) -> Iterator[Fault]:
     """Rows of calls, recordings or prefixes follow each other without a gap and fill what they point into."""
     pointers = {
-        "calls": [("frame_offset", "frames"), ("word_offset", "words"), ("version_offset", "versions")],
+        "calls": [
+            ("frame_offset", "frames"), ("word_offset", "words"), ("version_offset", "versions"),
+            ("evidence_offset", "evidence"), ("claim_offset", "claims"),
+        ],
         "recordings": [("token_offset", "tokens")],
         "prefixes": [("frame_offset", "frames")],
     }[info.kind]
     where = files.describe(f"{info.key}/{info.kind}.parquet")
     for offset, count in pointers:
+        if offset not in table.columns and offset in ADDED.get(info.kind, ()):
+            continue
         ends = table[count].cast(pl.Int64).cum_sum()
         if not (table[offset] == ends - table[count]).all() or (ends.last() or 0) != info.counts.get(count):
             yield store_fault(
