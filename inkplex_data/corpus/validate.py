@@ -284,7 +284,9 @@ _CHECKS: dict[str, Callable[[Path], Iterator[Fault]]] = {
     "moshi": _jsonl,
     "alignment": _transcript,
     "transcript": _transcript,
-    "sidecar": lambda path: _document(path, Sidecar, lambda one: [*availability_faults(one), *claim_faults(one)]),
+    "sidecar": lambda path: _document(
+        path, Sidecar, lambda one: [*availability_faults(one), *claim_faults(one)]
+    ),
     "recording": _recording,
     "splits": lambda path: _document(path, SplitsFile),
     "store": lambda path: _document(path / STORE_NAME if path.is_dir() else path, StoreDescription),

@@ -60,7 +60,9 @@ class Permitted:
         last = np.where(always[row], first, np.searchsorted(cuts, end - 1, side="right"))
         # One part of a version for each period that it reaches into.
         which = np.repeat(np.arange(len(row)), last - first + 1)
-        offset = np.arange(len(which)) - np.repeat(np.cumsum(last - first + 1) - (last - first + 1), last - first + 1)
+        offset = np.arange(len(which)) - np.repeat(
+            np.cumsum(last - first + 1) - (last - first + 1), last - first + 1
+        )
         period = first[which] + offset
         bounds = np.concatenate([[0], cuts, [len(step_us)]])
         part_start = np.where(offset > 0, bounds[period], start[which])
@@ -113,7 +115,9 @@ def permitted_tokens(sidecar: Sidecar | None, tokens: int, recording_starts_at_u
     edges_us = np.unique(np.array([us for _, *ends in spans for us in ends if us is not None], np.int64))
     by_update = {update.id: np.zeros(len(edges_us) + 1, bool) for update in updates}
     for name, start_us, end_us in spans:
-        first, stop = (None if us is None else int(np.searchsorted(edges_us, us)) + 1 for us in (start_us, end_us))
+        first, stop = (
+            None if us is None else int(np.searchsorted(edges_us, us)) + 1 for us in (start_us, end_us)
+        )
         by_update[name][first:stop] = True
     # Tokens between two borders of updates are of the same updates.
     borders = np.unique(np.array([row for update in updates for row in update.rows], np.int64))

@@ -140,7 +140,9 @@ def build_versions(
         },
         schema=_SCHEMA,
     )
-    return versions if permitted is None else permitted.withhold(versions, assemble_words(tokens), times.step_us)
+    return (
+        versions if permitted is None else permitted.withhold(versions, assemble_words(tokens), times.step_us)
+    )
 
 
 class _Timeline:

@@ -207,7 +207,9 @@ class TableReader:
             start = end
 
     def _nulls(self, name: str, rows: int) -> Any:
-        return pl.Series(name, [None], self._absent[name]).new_from_index(0, rows).to_arrow(compat_level=_COMPAT)
+        return (
+            pl.Series(name, [None], self._absent[name]).new_from_index(0, rows).to_arrow(compat_level=_COMPAT)
+        )
 
     def _open(self) -> Any:
         try:

@@ -173,7 +173,12 @@ class CallShardWriter(_ShardWriter):
             "frame_offset": self._arrays.frames,
             "frames": frames,
         }
-        tables = {"words": part.words, "versions": part.versions, "evidence": part.evidence, "claims": part.claims}
+        tables = {
+            "words": part.words,
+            "versions": part.versions,
+            "evidence": part.evidence,
+            "claims": part.claims,
+        }
         for name, table in tables.items():
             row |= {offset_column(name): self._parts[name].rows, name: table.height}
         # Everything is checked before anything is written, so that a call refused here leaves no trace.

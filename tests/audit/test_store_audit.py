@@ -127,7 +127,7 @@ def test_words_are_found_alike_by_both_routes(with_memory: Path) -> None:
 def test_wrong_memory_is_built_anew_with_the_calls_own_prefix_and_frames(with_memory: Path) -> None:
     store = ink.open_store(with_memory)
     partners = store.calls().filter(pl.col("wrong_memory_of").is_not_null()).collect()
-    windowed = 0
+    windowed = withheld = 0
     for row in partners.iter_rows(named=True):
         call, partner = store.call(row["call_id"]), store.call(row["wrong_memory_of"])
         assert partner.row["family"] != row["family"]
@@ -136,9 +136,13 @@ def test_wrong_memory_is_built_anew_with_the_calls_own_prefix_and_frames(with_me
         assert wrong.prefix_frames == prefix > 0
         clock = SessionClock(partner.row["recording_starts_at_us"], prefix, prefix + call.frames)
         assert wrong.tokens.equals(partner.tokens)
-        assert wrong.versions.equals(build_versions(partner.tokens, clock, window=WINDOW))
-        windowed += not wrong.versions.equals(build_versions(partner.tokens, clock))
-    assert store.window == WINDOW and partners.height == 5 and windowed
+        own = build_versions(partner.tokens, clock, window=WINDOW, permitted=partner.permitted)
+        assert wrong.versions.equals(own)
+        windowed += not wrong.versions.equals(
+            build_versions(partner.tokens, clock, permitted=partner.permitted)
+        )
+        withheld += not wrong.versions.equals(build_versions(partner.tokens, clock, window=WINDOW))
+    assert store.window == WINDOW and partners.height == 5 and windowed and withheld
 
 
 def test_pairs_are_the_same_question_with_other_evidence(with_memory: Path) -> None:
@@ -274,11 +278,19 @@ SIDECARS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "rows that are not there": (lambda d: updates(d)[1].update(rows=[0, 10**6]), "names rows 0 to 1000000"),
     "an update before its evidence": (
         lambda d: d["evidence"]["items"][0].update(available_at_s=5),
-        "begins before its evidence 'tool_result' arrives at 5",
+        "sidecar update 'tool_result' arrives at .* before its evidence 'tool_result' at 5",
     ),
-    "a claim before its evidence": (
+    "a claim at another time": (
         lambda d: d["evidence"]["claims"][0].update(start_s=-9.0),
-        "begins before its evidence",
+        "its claim 0 is stored with start_us",
+    ),
+    "evidence of another status": (
+        lambda d: d["evidence"]["items"][0].update(status="failed"),
+        "its evidence 0 is stored with status 'unknown', its sidecar says 'failed'",
+    ),
+    "an update that may be seen longer": (
+        lambda d: d["masks"]["permitted_updates"].append({"update": "tool_call", "start_s": 0.2}),
+        r"is not visible although it arrived at \d+ µs",
     ),
     "permitted before it arrives": (
         lambda d: d["masks"]["permitted_updates"][0].update(start_s=-9.0),

@@ -141,7 +141,9 @@ def permissions(draw: st.DrawFn, session: Session) -> list[Update]:
         for _ in range(draw(st.integers(0, 3))):
             begin, end = draw(moment), draw(st.none() | moment)
             spans.append((begin, end if end is None or end >= begin else begin))
-        updates.append(Update(first, draw(st.integers(first, count + 2)), draw(st.sampled_from([spans, spans, None]))))
+        updates.append(
+            Update(first, draw(st.integers(first, count + 2)), draw(st.sampled_from([spans, spans, None])))
+        )
     return updates
 
 
@@ -149,7 +151,9 @@ def may_see(updates: list[Update] | None, row: int, now_us: int) -> bool:
     """Whether a token may be seen: it is of no update, or of one that is permitted now."""
     own = [update for update in updates or () if update.first <= row < update.stop]
     return not own or any(
-        begin <= now_us and (end is None or now_us < end) for update in own for begin, end in update.spans or ()
+        begin <= now_us and (end is None or now_us < end)
+        for update in own
+        for begin, end in update.spans or ()
     )
 
 

@@ -34,7 +34,11 @@ def sidecar_of(updates: list[Update], start_us: int) -> Sidecar:
             },
             "masks": {
                 "permitted_updates": [
-                    {"update": f"u{at}", "start_s": clip_s(begin), "end_s": None if end is None else clip_s(end)}
+                    {
+                        "update": f"u{at}",
+                        "start_s": clip_s(begin),
+                        "end_s": None if end is None else clip_s(end),
+                    }
                     for at, update in enumerate(updates)
                     for begin, end in update.spans or ()
                 ]
@@ -105,7 +109,10 @@ def seen(masks: dict[str, Any] | None) -> dict[int, list[tuple[int, int]]]:
         }
     )
     found = build_versions(TOKENS, CLOCK, permitted=permitted_tokens(sidecar, 3, 0))
-    return {row: [(s, e) for r, s, e in found.select("row", "start", "end").rows() if r == row] for row in range(3)}
+    return {
+        row: [(s, e) for r, s, e in found.select("row", "start", "end").rows() if r == row]
+        for row in range(3)
+    }
 
 
 ALWAYS = {0: [(0, 10)], 1: [(0, 10)], 2: [(0, 10)]}
@@ -121,7 +128,10 @@ ALWAYS = {0: [(0, 10)], 1: [(0, 10)], 2: [(0, 10)]}
         ({"permitted_updates": [{"update": "a", "start_s": 0}]}, ALWAYS | {1: []}),
         ({"permitted_updates": [{"update": "a", "start_s": 0, "end_s": 0}]}, ALWAYS | {0: [], 1: []}),
         # A frame at the very end of an interval is past it, one at its start is in it.
-        ({"permitted_updates": [{"update": "a", "start_s": 0.16, "end_s": 0.24}]}, ALWAYS | {0: [(2, 3)], 1: []}),
+        (
+            {"permitted_updates": [{"update": "a", "start_s": 0.16, "end_s": 0.24}]},
+            ALWAYS | {0: [(2, 3)], 1: []},
+        ),
         (
             {
                 "permitted_updates": [

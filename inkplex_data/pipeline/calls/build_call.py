@@ -19,6 +19,7 @@ from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_HIDDEN_TEXT, MASK_TEXT, NO_INPUT
+from inkplex_data.memory.permissions import permitted_tokens
 from inkplex_data.memory.tables import VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.pipeline import tools
@@ -31,6 +32,12 @@ from inkplex_data.pipeline.calls.augmentation import (
 )
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
+from inkplex_data.pipeline.calls.evidence_tables import (
+    check_rows,
+    claims_table,
+    evidence_table,
+    note_evidence,
+)
 from inkplex_data.pipeline.calls.prepare import main_speaker, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.calls.turn_columns import turn_row
@@ -122,7 +129,12 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     if job.memory is not None and recipe.memory is not None:
         tokens, whole = (load_field(job.memory.folder, ReadRecording, name) for name in ("tokens", "whole"))
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
-        versions = build_versions(tokens, clock, window=recipe.memory.window, whole=whole)
+        check_rows(sidecar, tokens.height)
+        permitted = permitted_tokens(sidecar, tokens.height, entry.recording_starts_at_us)
+        versions = build_versions(
+            tokens, clock, window=recipe.memory.window, whole=whole, permitted=permitted
+        )
+    note_evidence(sidecar, words, main, log)
     agent_words = sum(word.is_by(main) for word in words)
     row = _row(job, placed, sidecar, dropped=log.count(*WORD_DROPS))
     # What was divided has channels of the ledger's file, not of the corpus's.
@@ -144,6 +156,8 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         words=words_table(words, pieces, text),
         versions=versions,
         problems=log.problems,
+        evidence=evidence_table(sidecar),
+        claims=claims_table(sidecar, words, main),
     )
 
 
@@ -301,7 +315,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=7,
+    version=8,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text"),

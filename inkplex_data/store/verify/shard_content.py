@@ -22,6 +22,7 @@ from inkplex_data.store.publish import ShardInfo
 Advance = Callable[[str, int], None]
 """Called with a file's key and the bytes just read."""
 
+
 def store_fault(code: str, where: str, what: str, next_step: str) -> Fault:
     """One thing that is wrong with a store: a stable code, the place, a sentence, and what to do."""
     return Fault(what, where=where, code=code, next_step=next_step)
@@ -125,8 +126,11 @@ def _check_offsets(files: Files, info: ShardInfo, table: pl.DataFrame) -> Iterat
     """Rows of calls, recordings or prefixes follow each other without a gap and fill what they point into."""
     pointers = {
         "calls": [
-            ("frame_offset", "frames"), ("word_offset", "words"), ("version_offset", "versions"),
-            ("evidence_offset", "evidence"), ("claim_offset", "claims"),
+            ("frame_offset", "frames"),
+            ("word_offset", "words"),
+            ("version_offset", "versions"),
+            ("evidence_offset", "evidence"),
+            ("claim_offset", "claims"),
         ],
         "recordings": [("token_offset", "tokens")],
         "prefixes": [("frame_offset", "frames")],

@@ -1,0 +1,103 @@
+"""What a call's sidecar says of evidence, claims and permissions, as tables of a shard and as problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.sidecars.claims import (
+    Said,
+    claim_faults,
+    claim_words,
+    evidence_arrivals,
+    superseded_us,
+)
+from inkplex_data.corpus.sidecars.sidecar_models import Claim, Sidecar, Target
+from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.memory.permissions import never_permitted
+from inkplex_data.plural import counted
+from inkplex_data.problems import ProblemLog, refusal
+from inkplex_data.store.format import CLAIMS, EVIDENCE
+
+
+def evidence_table(sidecar: Sidecar | None) -> pl.DataFrame:
+    """The items of a sidecar as `format.EVIDENCE` has them, without call_ix."""
+    items = sidecar.evidence.items if sidecar and sidecar.evidence else []
+    arrivals_us = evidence_arrivals(sidecar) if sidecar else {}
+    rows = [
+        {
+            "evidence_id": item.id,
+            "kind": item.kind,
+            "reference": item.reference,
+            "status": item.status,
+            "attribution": item.attribution,
+            "available_us": seconds_to_us(item.available_at_s),
+            "ready_us": None if item.ready_at_s is None else seconds_to_us(item.ready_at_s),
+            "arrival_us": arrivals_us[item.id],
+            "superseded_by": item.superseded_by,
+            "superseded_us": superseded_us(item, arrivals_us),
+        }
+        for item in items
+    ]
+    return pl.DataFrame(rows, schema={name: dtype for name, dtype in EVIDENCE.items() if name != "call_ix"})
+
+
+def claims_table(sidecar: Sidecar | None, words: Sequence[TimedWord], main: str | None) -> pl.DataFrame:
+    """The claims of a sidecar as `format.CLAIMS` has them, without call_ix. `words`: all of the call, in stored order."""
+    own = _own(words, main)
+    targets = sidecar.targets.items if sidecar and sidecar.targets else []
+    rows = [
+        {
+            "claim_ix": index,
+            "text": claim.text,
+            "start_us": None if claim.start_s is None else seconds_to_us(claim.start_s),
+            "end_us": None if claim.end_s is None else seconds_to_us(claim.end_s),
+            "supported_by": claim.supported_by,
+            "words": [own[at][0] for at in claim_words(claim, [said for _, said in own])],
+            "targets": [at for at, target in enumerate(targets) if _overlaps(claim, target)],
+        }
+        for index, claim in enumerate(sidecar.evidence.claims if sidecar and sidecar.evidence else ())
+    ]
+    return pl.DataFrame(rows, schema={name: dtype for name, dtype in CLAIMS.items() if name != "call_ix"})
+
+
+def note_evidence(
+    sidecar: Sidecar | None, words: Sequence[TimedWord], main: str | None, log: ProblemLog
+) -> None:
+    """Problems of claims that their evidence does not carry, and of updates that no frame may read."""
+    if sidecar is None:
+        return
+    for fault in claim_faults(sidecar, [said for _, said in _own(words, main)]):
+        log.add(
+            fault.code,
+            f"a claim {fault.rule}" + (f" (got {fault.value})" if fault.value else ""),
+            item=fault.pointer,
+        )
+    if left_out := never_permitted(sidecar):
+        names = ", ".join(repr(update.id) for update in left_out[:3]) + (" …" if len(left_out) > 3 else "")
+        log.add(
+            "updates-not-permitted", f"{counted(len(left_out), 'update')} may be read by no frame: {names}"
+        )
+
+
+def check_rows(sidecar: Sidecar | None, tokens: int) -> None:
+    """Raise CallRefused for an update of rows that a recording of so many tokens does not have."""
+    for update in sidecar.private_updates.updates if sidecar and sidecar.private_updates else ():
+        if update.rows[1] > tokens:
+            first, stop = update.rows
+            what = f"update {update.id!r} names rows {first} to {stop} of a recording of {counted(tokens, 'token')}"
+            raise refusal("update-rows", what)
+
+
+def _own(words: Sequence[TimedWord], main: str | None) -> list[tuple[int, Said]]:
+    """(word_ix, what is said) of the agent's words."""
+    return [(at, (word.start_us, word.text)) for at, word in enumerate(words) if word.is_by(main)]
+
+
+def _overlaps(claim: Claim, target: Target) -> bool:
+    """Whether they share time; without times, whether the target says what is claimed."""
+    if claim.start_s is None or claim.end_s is None or target.start_s is None or target.end_s is None:
+        return claim.text in (target.text or "")
+    return max(claim.start_s, target.start_s) < min(claim.end_s, target.end_s)
