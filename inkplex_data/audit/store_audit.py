@@ -187,6 +187,7 @@ class _Auditor:
     def _call_without(self, call_id: str) -> None:
         call = self.store.call(call_id)
         row = call.row
+        self._claims(call)
         self._frames(call)
         if row["recording_id"] is not None:
             raise CausalityError(f"its recording {row['recording_id']!r} is not in the store")
@@ -194,12 +195,12 @@ class _Auditor:
         if row["versions"]:
             raise CausalityError(f"it has {row['versions']} versions and no recording")
         self._sidecar(row, None)
-        self._claims(call)
         self._partner(row)
 
     def _call(self, call_id: str) -> None:
         call = self.store.call(call_id)
         row = call.row
+        self._claims(call)
         self._frames(call)
         tokens = self._tokens(row["recording_id"])
         if row["recording_starts_at_us"] is None:
@@ -208,7 +209,6 @@ class _Auditor:
             self._arrived = row["recording_id"], ArrivedTokens(tokens)
         self._sidecar(row, tokens)
         self._visibility(call, self._arrived[1], row["recording_starts_at_us"])
-        self._claims(call)
         self._partner(row)
 
     def _visibility(self, call: Call, tokens: ArrivedTokens, starts_at_us: int) -> None:

@@ -106,7 +106,7 @@ CLAIMS: Final[dict[str, pl.DataType]] = {
     "targets": pl.List(pl.Int32()),
 }
 """What the agent claims, and what it rests on: `evidence_id`s. `words` are the `word_ix` of the words that make the
-claim, `targets` the places among the sidecar's targets of those that it overlaps."""
+claim, `targets` the places among the sidecar's targets of those that it is made in."""
 
 PROBLEMS: Final[dict[str, pl.DataType]] = {
     "call_id": pl.String(),

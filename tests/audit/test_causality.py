@@ -65,7 +65,7 @@ def test_any_tampering_that_changes_what_is_seen_fails(session: Session, data: s
         audit_versions(session.tokens, session.clock, tampered, window=session.window)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(sessions(), st.data())
 def test_permitted_updates_are_proven_and_a_change_of_them_is_found(
     session: Session, data: st.DataObject

@@ -54,7 +54,7 @@ def permitted(updates: list[Update], session: Session) -> Permitted:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(sessions(), st.data())
 def test_versions_equal_the_rules_step_by_step(session: Session, data: st.DataObject) -> None:
     updates = data.draw(permissions(session))
@@ -64,7 +64,7 @@ def test_versions_equal_the_rules_step_by_step(session: Session, data: st.DataOb
     assert found.rows() == slow_versions(session.tokens, session.clock, session.window, updates)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(sessions(), st.data())
 def test_every_moment_of_every_token(session: Session, data: st.DataObject) -> None:
     updates = data.draw(permissions(session))
@@ -73,7 +73,7 @@ def test_every_moment_of_every_token(session: Session, data: st.DataObject) -> N
         assert allowed.at(us).tolist() == [may_see(updates, row, us) for row in range(len(session.tokens))]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(sessions(), st.integers(0, 20), st.data())
 def test_a_prefix_reads_what_the_first_frame_may(session: Session, prefix: int, data: st.DataObject) -> None:
     updates = data.draw(permissions(session))

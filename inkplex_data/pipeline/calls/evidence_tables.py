@@ -48,18 +48,21 @@ def claims_table(sidecar: Sidecar | None, words: Sequence[TimedWord], main: str 
     """The claims of a sidecar as `format.CLAIMS` has them, without call_ix. `words`: all of the call, in stored order."""
     own = _own(words, main)
     targets = sidecar.targets.items if sidecar and sidecar.targets else []
-    rows = [
-        {
-            "claim_ix": index,
-            "text": claim.text,
-            "start_us": None if claim.start_s is None else seconds_to_us(claim.start_s),
-            "end_us": None if claim.end_s is None else seconds_to_us(claim.end_s),
-            "supported_by": claim.supported_by,
-            "words": [own[at][0] for at in claim_words(claim, [said for _, said in own])],
-            "targets": [at for at, target in enumerate(targets) if _overlaps(claim, target)],
-        }
-        for index, claim in enumerate(sidecar.evidence.claims if sidecar and sidecar.evidence else ())
-    ]
+    said, rows = [one for _, one in own], []
+    for index, claim in enumerate(sidecar.evidence.claims if sidecar and sidecar.evidence else ()):
+        made_of = claim_words(claim, said)
+        starts_us = [said[at][0] for at in made_of]
+        rows.append(
+            {
+                "claim_ix": index,
+                "text": claim.text,
+                "start_us": None if claim.start_s is None else seconds_to_us(claim.start_s),
+                "end_us": None if claim.end_s is None else seconds_to_us(claim.end_s),
+                "supported_by": claim.supported_by,
+                "words": [own[at][0] for at in made_of],
+                "targets": [at for at, one in enumerate(targets) if _lies_in(claim, starts_us, one)],
+            }
+        )
     return pl.DataFrame(rows, schema={name: dtype for name, dtype in CLAIMS.items() if name != "call_ix"})
 
 
@@ -96,8 +99,10 @@ def _own(words: Sequence[TimedWord], main: str | None) -> list[tuple[int, Said]]
     return [(at, (word.start_us, word.text)) for at, word in enumerate(words) if word.is_by(main)]
 
 
-def _overlaps(claim: Claim, target: Target) -> bool:
-    """Whether they share time; without times, whether the target says what is claimed."""
-    if claim.start_s is None or claim.end_s is None or target.start_s is None or target.end_s is None:
+def _lies_in(claim: Claim, starts_us: Sequence[int], target: Target) -> bool:
+    """Whether a claim whose words start then is made in a target's time; of one without time, in its text."""
+    if target.start_s is None or target.end_s is None:
         return claim.text in (target.text or "")
-    return max(claim.start_s, target.start_s) < min(claim.end_s, target.end_s)
+    if claim.start_s is not None and claim.end_s is not None:
+        return max(claim.start_s, target.start_s) < min(claim.end_s, target.end_s)
+    return any(seconds_to_us(target.start_s) <= us < seconds_to_us(target.end_s) for us in starts_us)
