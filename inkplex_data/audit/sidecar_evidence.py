@@ -64,7 +64,9 @@ def permissions_of(text: str | None, recording_starts_at_us: int) -> list[Permis
         begin_us = recording_starts_at_us + seconds_to_us(permitted.start_s)
         intervals.setdefault(permitted.update, []).append((begin_us, end_us))
     updates = sidecar.private_updates.updates if sidecar.private_updates else []
-    return [Permission(*update.rows, tuple(intervals.get(update.id, ()))) for update in updates]
+    return [
+        Permission(update.rows[0], update.rows[1], tuple(intervals.get(update.id, ()))) for update in updates
+    ]
 
 
 def read_stored_sidecar(text: str, call_id: str) -> Sidecar:

@@ -14,9 +14,9 @@ from typing import Any
 import polars as pl
 
 from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
-from inkplex_data.audit.claims import audit_claims
 from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
 from inkplex_data.audit.sidecar_evidence import audit_sidecar, permissions_of, read_stored_sidecar
+from inkplex_data.audit.stored_claims import audit_claims
 from inkplex_data.audit.stored_prefixes import PrefixAudit
 from inkplex_data.audit.token_tables import audit_tokens
 from inkplex_data.corpus.sidecars.sidecar import frame_mask

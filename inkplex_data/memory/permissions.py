@@ -55,7 +55,7 @@ class Permitted:
         cuts = np.searchsorted(step_us, self.edges_us, side="left")
         row, start, end = (versions[name].to_numpy() for name in ("row", "start", "end"))
         lines, line = self._word_lines(words)
-        always = self.allowed.all(axis=1)[self.group] & lines.all(axis=1)[line]
+        always = np.all(self.allowed, axis=1)[self.group] & np.all(lines, axis=1)[line]
         first = np.searchsorted(cuts, start, side="right")
         last = np.where(always[row], first, np.searchsorted(cuts, end - 1, side="right"))
         # One part of a version for each period that it reaches into.
@@ -87,7 +87,7 @@ class Permitted:
         own: dict[int, NDArray[np.bool_]] = {}
         for word in np.flatnonzero(low != high):
             rows = words.span_row[begin[word] : begin[word + 1]].tolist()
-            together = self.allowed[self.group[[*rows, words.completer[word]]]].all(axis=0)
+            together = np.logical_and.reduce(self.allowed[self.group[[*rows, words.completer[word]]]])
             for row in rows:
                 own[row] = own.get(row, together) & together
         line = self.group.copy()

@@ -32,7 +32,8 @@ def claim_words(claim: Claim, said: Sequence[Said]) -> list[int]:
         return [index for index, (at_us, _) in enumerate(said) if start_us <= at_us < end_us]
     wanted = _parts(claim.text)
     parts = [(part, index) for index, (_, text) in enumerate(said) for part in _parts(text)]
-    spelled, found = [part for part, _ in parts], set()
+    spelled = [part for part, _ in parts]
+    found: set[int] = set()
     for at in range(len(parts) - len(wanted) + 1) if wanted else ():
         if spelled[at : at + len(wanted)] == wanted:
             found.update(index for _, index in parts[at : at + len(wanted)])

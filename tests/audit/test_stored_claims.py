@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import inkplex_data as ink
-from inkplex_data.audit.claims import audit_claims
 from inkplex_data.audit.store_audit import audit_store
+from inkplex_data.audit.stored_claims import audit_claims
 from inkplex_data.corpus.sidecars.claims import claim_faults, claim_words
 from inkplex_data.corpus.sidecars.sidecar_models import Claim, Sidecar
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
@@ -182,6 +182,7 @@ TAMPERED: dict[str, tuple[str, dict[str, pl.Expr]]] = {
     "'old' is stored with other times": ("evidence", {"arrival_us": pl.lit(500_000)}),
     "'new' is stored with other times": ("evidence", {"superseded_us": pl.lit(9, pl.Int64)}),
     "status 'pending', its sidecar says 'succeeded'": ("evidence", {"status": pl.lit("pending")}),
+    "evidence 1 is stored with superseded_by": ("evidence", {"superseded_by": pl.lit("void")}),
     "its claim 0 is stored with supported_by": ("claims", {"supported_by": pl.lit(["new"])}),
     "words .5., which do not make it": ("claims", {"words": pl.lit([5], pl.List(pl.Int32))}),
     "0 rows of claim, and its sidecar 2": ("claims", {}),
@@ -193,7 +194,7 @@ def test_changed_tables_are_found(tmp_path: Path) -> None:
     for message, (table_name, columns) in TAMPERED.items():
         made = part(sidecar(CARRIED), message)
         rows = getattr(made, table_name)
-        first = pl.int_range(pl.len()) == (1 if "'new'" in message else 0)
+        first = pl.int_range(pl.len()) == (1 if "'new'" in message or "evidence 1" in message else 0)
         changed = [
             pl.when(first).then(value).otherwise(pl.col(name)).alias(name) for name, value in columns.items()
         ]

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from inkplex_data.audit.sidecar_evidence import read_stored_sidecar
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.sidecars.claims import claim_faults
 from inkplex_data.corpus.sidecars.sidecar_models import OLDER_STATUS
@@ -20,12 +21,12 @@ from inkplex_data.errors import CausalityError
 from inkplex_data.faults import Fault
 from inkplex_data.store.call import Call
 
-_TIMES = {
-    "available_at_s": "available_us",
-    "ready_at_s": "ready_us",
-    "start_s": "start_us",
-    "end_s": "end_us",
-}
+_ITEM = {
+    "id": "evidence_id", "kind": "kind", "reference": "reference", "status": "status", "attribution": "attribution",
+    "available_at_s": "available_us", "ready_at_s": "ready_us", "superseded_by": "superseded_by",
+}  # fmt: skip
+_CLAIM = {"text": "text", "start_s": "start_us", "end_s": "end_us", "supported_by": "supported_by"}
+_DEFAULTS = {"status": "unknown", "supported_by": []}
 
 
 def audit_claims(call: Call, main_speaker: str | None) -> list[Fault]:
@@ -35,10 +36,13 @@ def audit_claims(call: Call, main_speaker: str | None) -> list[Fault]:
     """
     if call.row["claims"] is None:  # of a shard that was written before there were such tables
         return [] if call.sidecar is None else list(claim_faults(call.sidecar))
-    said = json.loads(call.row["sidecar"] or "{}").get("evidence") or {}
+    text = call.row["sidecar"] or "{}"
+    if call.row["sidecar"] is not None:
+        read_stored_sidecar(text, call.call_id)
+    said = json.loads(text).get("evidence") or {}
     evidence, claims = call.evidence, call.claims
-    _compare("evidence", evidence.rename({"evidence_id": "id"}), said.get("items", []))
-    _compare("claim", claims, said.get("claims", []))
+    _compare("evidence", evidence, said.get("items", []), _ITEM)
+    _compare("claim", claims, said.get("claims", []), _CLAIM)
     arrivals_us = dict(evidence.select("evidence_id", "arrival_us").rows())
     for item in evidence.iter_rows(named=True):
         arrival_us = max(us for us in (item["available_us"], item["ready_us"]) if us is not None)
@@ -58,24 +62,20 @@ def audit_claims(call: Call, main_speaker: str | None) -> list[Fault]:
     return found
 
 
-def _compare(what: str, stored: pl.DataFrame, said: list[dict[str, Any]]) -> None:
-    """Raise CausalityError unless the rows say what the sidecar's objects do, in their order."""
+def _compare(what: str, stored: pl.DataFrame, said: list[dict[str, Any]], columns: dict[str, str]) -> None:
+    """Raise CausalityError unless the rows say in `columns` what the sidecar's objects do, in their order."""
     if stored.height != len(said):
         raise CausalityError(f"it has {stored.height} rows of {what}, and its sidecar {len(said)}")
     for index, (row, given) in enumerate(zip(stored.iter_rows(named=True), said, strict=True)):
-        for name, value in given.items():
-            column = _TIMES.get(name, name)
-            wanted = (
-                seconds_to_us(value)
-                if name in _TIMES
-                else OLDER_STATUS.get(value, value)
-                if name == "status"
-                else value
-            )
+        for name, column in columns.items():
+            wanted: Any = given.get(name, _DEFAULTS.get(name))
+            if name == "status":
+                wanted = OLDER_STATUS.get(wanted, wanted)
+            elif name.endswith("_s") and wanted is not None:
+                wanted = seconds_to_us(wanted)
             if row[column] != wanted:
-                raise CausalityError(
-                    f"its {what} {index} is stored with {column} {row[column]!r}, its sidecar says {wanted!r}"
-                )
+                stands = f"{column} {row[column]!r}, its sidecar says {wanted!r}"
+                raise CausalityError(f"its {what} {index} is stored with {stands}")
 
 
 def _check_words(claim: dict[str, Any], own: pl.DataFrame, words: pl.DataFrame) -> None:
@@ -101,30 +101,18 @@ def _exceptions(
     name = f"claim {claim['text']!r:.60}"
     if not claim["supported_by"]:
         yield Fault(f"{name} rests on no evidence", code="claim-unsupported")
-    starts = list(words.select("start_us", "text").rows())
+    starts = sorted(words.select("start_us", "text").rows())
     if not starts and claim["start_us"] is not None:
         starts = [(claim["start_us"], claim["text"])]
     for evidence_id in claim["supported_by"]:
-        item = items[evidence_id]
-        early = [(us, text) for us, text in starts if us < item["arrival_us"]]
-        if early:
-            yield _exception(
-                name,
-                *early[0],
-                f"before {evidence_id!r} arrives at {item['arrival_us']} µs",
-                "claim-before-evidence",
-            )
-        ends_us = item["superseded_us"]
-        if ends_us is None and item["status"] == "superseded" and starts:
-            yield _exception(
-                name, *starts[0], f"on {evidence_id!r}, superseded nobody says when", "claim-superseded"
-            )
-        late = [(us, text) for us, text in starts if ends_us is not None and us >= ends_us]
-        if late:
-            yield _exception(
-                name, *late[0], f"after {evidence_id!r} was superseded at {ends_us} µs", "claim-superseded"
-            )
-
-
-def _exception(name: str, start_us: int, text: str, what: str, code: str) -> Fault:
-    return Fault(f"{name}: {text!r:.40} starts at {start_us} µs, {what}", code=code)
+        arrives_us, ends_us = (items[evidence_id][column] for column in ("arrival_us", "superseded_us"))
+        unknown = ends_us is None and items[evidence_id]["status"] == "superseded"
+        early = [one for one in starts if one[0] < arrives_us]
+        late = [one for one in starts if unknown or (ends_us is not None and one[0] >= ends_us)]
+        since = "nobody says since when" if unknown else f"since {ends_us} µs"
+        for code, bad, what in (
+            ("claim-before-evidence", early, f"before {evidence_id!r} arrives at {arrives_us} µs"),
+            ("claim-superseded", late, f"when {evidence_id!r} is superseded, {since}"),
+        ):
+            if bad:
+                yield Fault(f"{name}: {bad[0][1]!r:.40} starts at {bad[0][0]} µs, {what}", code=code)
