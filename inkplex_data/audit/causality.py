@@ -52,9 +52,6 @@ class Permission:
     stop: int
     intervals: tuple[tuple[int, int | None], ...]
 
-    def holds_at(self, session_us: int) -> bool:
-        return any(begin <= session_us and (end is None or session_us < end) for begin, end in self.intervals)
-
 
 @dataclass(frozen=True)
 class DatedTokens:
@@ -164,7 +161,15 @@ class _Walk:
     ) -> None:
         self.tokens, self.clock, self.window, self.call_id = tokens, clock, window, call_id
         self.permissions = permissions
-        self._open: list[bool] | None = None
+        self._intervals = np.array(
+            [
+                (index, begin, _NEVER if end is None else end)
+                for index, permission in enumerate(permissions or ())
+                for begin, end in permission.intervals
+            ],
+            np.int64,
+        ).reshape(-1, 3)
+        self._open: NDArray[np.bool_] | None = None
         self._withheld = self._not_whole = np.zeros(len(tokens), bool)
         self._check_stored_order()
         # Bucket of 1, 2, 3, … tokens since; the entry of zero is never read.
@@ -218,21 +223,28 @@ class _Walk:
         """Which tokens, in order of arrival, a frame of now must not see, and which it must not see whole."""
         if self.permissions is None:
             return
-        is_open = [permission.holds_at(now_us) for permission in self.permissions]
-        if is_open == self._open:
+        index, begin, end = self._intervals.T
+        is_open = np.zeros(len(self.permissions), bool)
+        is_open[index[(begin <= now_us) & (now_us < end)]] = True
+        if self._open is not None and np.array_equal(is_open, self._open):
             return
         self._open = is_open
-        of_update, may_be_seen = (np.zeros(len(self.tokens), bool) for _ in range(2))
-        for permission, holds in zip(self.permissions, is_open, strict=True):
-            of_update[permission.start : permission.stop] = True
-            may_be_seen[permission.start : permission.stop] |= holds
-        withheld = of_update & ~may_be_seen
+        withheld = self._covered(np.ones(len(is_open), bool)) & ~self._covered(is_open)
         word, row = self.tokens.parts.T
         hidden_words = withheld[self.tokens.completers]
         hidden_words[word[withheld[row]]] = True
         not_whole = np.zeros(len(self.tokens), bool)
         not_whole[row[hidden_words[word]]] = True
         self._withheld, self._not_whole = withheld[self.tokens.order], not_whole[self.tokens.order]
+
+    def _covered(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool [N]: the rows of the chosen updates, in layout order."""
+        change = np.zeros(len(self.tokens) + 1, np.int64)
+        for at, permission in enumerate(self.permissions or ()):
+            if chosen[at]:
+                change[min(permission.start, len(self.tokens))] += 1
+                change[min(permission.stop, len(self.tokens))] -= 1
+        return np.cumsum(change)[:-1] > 0
 
     def _explain(self, step: int, shown: NDArray[np.int16], expected: NDArray[np.int16], live: slice) -> None:
         outside = shown != _ABSENT

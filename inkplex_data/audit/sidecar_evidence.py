@@ -50,12 +50,8 @@ def audit_sidecar(
     audit_evidence(tokens, _updates(sidecar, tokens, recording_starts_at_us), call_id=call_id)
 
 
-def permissions_of(text: str | None, recording_starts_at_us: int) -> list[Permission] | None:
-    """What a stored sidecar permits frames to read, update by update; None where it has no list of permissions.
-
-    Raises CausalityError for a sidecar that cannot be read.
-    """
-    sidecar = None if text is None else read_stored_sidecar(text, "call")
+def permissions_of(sidecar: Sidecar | None, recording_starts_at_us: int) -> list[Permission] | None:
+    """What a sidecar permits frames to read, update by update; None where it has no list of permissions."""
     if sidecar is None or sidecar.masks is None or sidecar.masks.permitted_updates is None:
         return None
     intervals: dict[str, list[tuple[int, int | None]]] = {}

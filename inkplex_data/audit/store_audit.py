@@ -218,7 +218,7 @@ class _Auditor:
         rules: dict[str, Any] = {
             "window": window,
             "call_id": call.call_id,
-            "permissions": permissions_of(call.row["sidecar"], starts_at_us),
+            "permissions": permissions_of(call.sidecar, starts_at_us),
         }
         self.audit.add(audit_versions(tokens, clock, versions, **rules))
         composed = call.with_prefix()

@@ -116,10 +116,16 @@ class Call(OnFrames):
         if self.row["sidecar"] is None:
             return None
         try:
-            return Sidecar.model_validate(json.loads(self.row["sidecar"]))
+            known = Sidecar.model_validate(json.loads(self.row["sidecar"]))
         except ValueError as error:
             what = f"its stored sidecar cannot be read: {error}"
             raise StoreCorruptError(what, where=self.call_id, next_step=RESTORE) from error
+        if self.row["claims"] is None and known.masks is not None and not known.masks.permitted_updates:
+            # Shards from before there were claims spell "no list of permissions" as an empty one.
+            return known.model_copy(
+                update={"masks": known.masks.model_copy(update={"permitted_updates": None})}
+            )
+        return known
 
     @cached_property
     def permitted(self) -> Permitted | None:
