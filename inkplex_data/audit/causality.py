@@ -229,7 +229,7 @@ class _Walk:
         if self._open is not None and np.array_equal(is_open, self._open):
             return
         self._open = is_open
-        withheld = self._covered(np.ones(len(is_open), bool)) & ~self._covered(is_open)
+        withheld = ~self._covered(is_open)
         word, row = self.tokens.parts.T
         hidden_words = withheld[self.tokens.completers]
         hidden_words[word[withheld[row]]] = True
@@ -238,7 +238,7 @@ class _Walk:
         self._withheld, self._not_whole = withheld[self.tokens.order], not_whole[self.tokens.order]
 
     def _covered(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool [N]: the rows of the chosen updates, in layout order."""
+        """bool [N]: the tokens of the chosen updates, in layout order."""
         change = np.zeros(len(self.tokens) + 1, np.int64)
         for at, permission in enumerate(self.permissions or ()):
             if chosen[at]:

@@ -1,10 +1,10 @@
 """Permitted updates: in which stretches of session time a call's frames may see which tokens.
 
 Rule: seeds/000, "Minimal dataset and private stream contract", Masks: "permitted private updates at each prediction
-frame". A sidecar without a list of permissions permits every token from its arrival on. With a list, a token of an
-update is seen only inside the intervals [start, end) that the list has for its update, of several updates for any of
-them; an update that the list does not name is never seen. A token of no update needs no permission: updates name
-what the private stream adds, and a recording also holds what both sides know (setup, the caller's words).
+frame". A sidecar without a list of permissions permits every token from its arrival on. A list says all that is
+permitted: a token is seen only inside the intervals [start, end) that the list has for an update whose rows hold it.
+So an update that the list does not name is never seen, nor is a token of no update, which no interval speaks of; and
+a crop, which drops the updates that arrive after it, permits in its time what the whole clip does.
 
 Rank, recency and window count what has arrived, permitted or not. But a token's words are spelled by its neighbours:
 it is whole only while every token that spells or completes one of its words is permitted too. What is withheld is a
@@ -57,6 +57,12 @@ class Permitted:
     def _table(self) -> NDArray[np.int64]:
         return _table(self.spans)
 
+    @property
+    def never(self) -> int:
+        """How many tokens no frame may see, whenever."""
+        nowhere = np.array([not spans for spans in self.spans], bool)
+        return int(nowhere[self.group].sum())
+
     def withhold(self, versions: pl.DataFrame, words: Words, step_us: NDArray[np.int64]) -> pl.DataFrame:
         """`versions` without the steps in which they are not permitted, again maximal and in order.
 
@@ -106,7 +112,7 @@ def permitted_tokens(sidecar: Sidecar | None, tokens: int, recording_starts_at_u
     """
     permissions = permissions_of(sidecar)
     updates = sidecar.private_updates.updates if sidecar and sidecar.private_updates else []
-    if permissions is None or not updates:
+    if permissions is None:
         return None
 
     def session_us(clip_s: float) -> int:
@@ -122,7 +128,7 @@ def permitted_tokens(sidecar: Sidecar | None, tokens: int, recording_starts_at_u
             changes.setdefault(row, []).append(update)
     # Between two rows at which an update begins or ends, all tokens are of the same updates.
     borders = sorted(changes)
-    spans: list[list[Span]] = [[_EVER]]
+    spans: list[list[Span]] = [[]]
     current: dict[str, PrivateUpdate] = {}
     for row in borders:
         for update in changes[row]:
@@ -130,7 +136,7 @@ def permitted_tokens(sidecar: Sidecar | None, tokens: int, recording_starts_at_u
                 current[update.id] = update
             else:
                 del current[update.id]
-        spans.append(_union(chain.from_iterable(own[name] for name in current)) if current else [_EVER])
+        spans.append(_union(chain.from_iterable(own[name] for name in current)))
     group = np.searchsorted(np.array(borders, np.int64), np.arange(tokens), side="right")
     return Permitted(spans, group.astype(np.int64))
 
@@ -138,15 +144,6 @@ def permitted_tokens(sidecar: Sidecar | None, tokens: int, recording_starts_at_u
 def permissions_of(sidecar: Sidecar | None) -> list[PermittedUpdate] | None:
     """The sidecar's list of permitted updates; None where it has none, which permits all."""
     return sidecar.masks.permitted_updates if sidecar is not None and sidecar.masks is not None else None
-
-
-def never_permitted(sidecar: Sidecar | None) -> list[PrivateUpdate]:
-    """Updates that the sidecar's list of permissions does not name."""
-    permissions = permissions_of(sidecar)
-    if permissions is None or sidecar is None or sidecar.private_updates is None:
-        return []
-    named = {one.update for one in permissions}
-    return [update for update in sidecar.private_updates.updates if update.id not in named]
 
 
 def _clipped(

@@ -21,9 +21,9 @@ EVIDENCE: Final = table(
             "A claim names no evidence that it rests on.",
             "Name its evidence in the sidecar, or leave the claim out if it says nothing of the task.",
         ),
-        "updates-not-permitted": info(
-            "The sidecar lists permitted updates and leaves some out: no frame reads their tokens.",
-            "Add an interval for each update that frames may read, or nothing if none may.",
+        "tokens-not-permitted": info(
+            "The sidecar's list of permitted updates leaves tokens of the recording out, so no frame reads them.",
+            "Name every stretch of tokens that frames may read as an update, and list it; or leave the list out.",
         ),
         "update-rows": error(
             "An update of the sidecar names rows that the recording does not have.",

@@ -260,7 +260,8 @@ def sidecar(change: Callable[[dict[str, Any]], None]) -> Callable[[pl.DataFrame]
 
 
 def updates(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return document["private_updates"]["updates"]
+    """The call of the tool and its result."""
+    return document["private_updates"]["updates"][1:]
 
 
 SIDECARS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
@@ -277,8 +278,8 @@ SIDECARS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "rows that are not there": (lambda d: updates(d)[1].update(rows=[0, 10**6]), "names rows 0 to 1000000"),
     "an update before its evidence": (
-        lambda d: d["evidence"]["items"][0].update(available_at_s=5),
-        "sidecar update 'tool_result' arrives at .* before its evidence 'tool_result' at 5",
+        lambda d: updates(d)[0].update(source_events=["tool_result"]),
+        "sidecar update 'tool_call' arrives at .* before its evidence 'tool_result' at",
     ),
     "a claim at another time": (
         lambda d: d["evidence"]["claims"][0].update(start_s=-9.0),

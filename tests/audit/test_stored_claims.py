@@ -16,7 +16,7 @@ from inkplex_data.corpus.sidecars.claims import claim_faults, claim_words
 from inkplex_data.corpus.sidecars.sidecar_models import Claim, Sidecar
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN, TimedWord
 from inkplex_data.errors import CausalityError
-from inkplex_data.pipeline.calls.evidence_tables import claims_table, evidence_table, note_evidence
+from inkplex_data.pipeline.calls.evidence_tables import claims_table, evidence_table, note_claims
 from inkplex_data.problems import ProblemLog
 from inkplex_data.store.describe import write_description
 from inkplex_data.store.format import WORDS
@@ -155,7 +155,7 @@ def test_exceptions_have_codes_by_both_routes_and_in_a_build(tmp_path: Path) -> 
             assert [fault.code for fault in listed if fault.where == name and fault.code] == codes
             assert [fault.code for fault in claim_faults(known[name], said)] == codes
             log = ProblemLog(name)
-            note_evidence(known[name], words(), SPEAKER_MAIN, log)
+            note_claims(known[name], words(), SPEAKER_MAIN, log)
             assert [problem.code for problem in log] == codes
 
 

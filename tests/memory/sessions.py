@@ -148,9 +148,9 @@ def permissions(draw: st.DrawFn, session: Session) -> list[Update]:
 
 
 def may_see(updates: list[Update] | None, row: int, now_us: int) -> bool:
-    """Whether a token may be seen: it is of no update, or of one that is permitted now."""
+    """Whether a token may be seen: there is no list, or it is of an update that is permitted now."""
     own = [update for update in updates or () if update.first <= row < update.stop]
-    return not own or any(
+    return updates is None or any(
         begin <= now_us and (end is None or now_us < end)
         for update in own
         for begin, end in update.spans or ()

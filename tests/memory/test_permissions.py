@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inkplex_data.corpus.sidecars.crop import crop
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
-from inkplex_data.memory.permissions import Permitted, never_permitted, permitted_tokens
+from inkplex_data.memory.permissions import Permitted, permitted_tokens
 from inkplex_data.memory.versions import SessionClock, build_versions, shift_versions
 from tests.memory.sessions import Session, Update, may_see, permissions, sessions, slow_versions
 from tests.memory.test_versions import tokens_at
@@ -28,7 +29,13 @@ def sidecar_of(updates: list[Update], start_us: int) -> Sidecar:
             "identity": {"clip_id": "call"},
             "private_updates": {
                 "updates": [
-                    {"id": f"u{at}", "rows": [update.first, update.stop], "available_at_s": 0}
+                    {
+                        "id": f"u{at}",
+                        "rows": [update.first, update.stop],
+                        "available_at_s": clip_s(
+                            min((begin for begin, _ in update.spans or ()), default=start_us)
+                        ),
+                    }
                     for at, update in enumerate(updates)
                 ]
             },
@@ -115,6 +122,7 @@ def seen(masks: dict[str, Any] | None) -> dict[int, list[tuple[int, int]]]:
     }
 
 
+NEVER: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}
 ALWAYS = {0: [(0, 10)], 1: [(0, 10)], 2: [(0, 10)]}
 
 
@@ -124,13 +132,13 @@ ALWAYS = {0: [(0, 10)], 1: [(0, 10)], 2: [(0, 10)]}
         (None, ALWAYS),
         ({}, ALWAYS),
         ({"permitted_updates": None}, ALWAYS),
-        ({"permitted_updates": []}, ALWAYS | {0: [], 1: []}),
-        ({"permitted_updates": [{"update": "a", "start_s": 0}]}, ALWAYS | {1: []}),
-        ({"permitted_updates": [{"update": "a", "start_s": 0, "end_s": 0}]}, ALWAYS | {0: [], 1: []}),
+        ({"permitted_updates": []}, NEVER),
+        ({"permitted_updates": [{"update": "a", "start_s": 0}]}, NEVER | {0: [(0, 10)]}),
+        ({"permitted_updates": [{"update": "a", "start_s": 0, "end_s": 0}]}, NEVER),
         # A frame at the very end of an interval is past it, one at its start is in it.
         (
             {"permitted_updates": [{"update": "a", "start_s": 0.16, "end_s": 0.24}]},
-            ALWAYS | {0: [(2, 3)], 1: []},
+            NEVER | {0: [(2, 3)]},
         ),
         (
             {
@@ -141,7 +149,7 @@ ALWAYS = {0: [(0, 10)], 1: [(0, 10)], 2: [(0, 10)]}
                     {"update": "a", "start_s": 0.3, "end_s": 0.5},
                 ]
             },
-            {0: [(2, 7)], 1: [(0, 1), (5, 10)], 2: [(0, 10)]},
+            {0: [(2, 7)], 1: [(0, 1), (5, 10)], 2: []},
         ),
     ],
 )
@@ -151,11 +159,28 @@ def test_what_a_list_says_and_what_it_leaves_out(
     assert seen(masks) == steps
 
 
-def test_updates_that_a_list_leaves_out_are_named() -> None:
-    start_us = 5_000_000
-    listed = sidecar_of([Update(0, 1, [(start_us, None)]), Update(1, 2, None)], start_us)
-    assert [update.id for update in never_permitted(listed)] == ["u1"]
-    assert never_permitted(None) == [] == never_permitted(listed.model_copy(update={"masks": None}))
+def test_tokens_that_no_frame_may_see_are_counted() -> None:
+    updates = [Update(0, 1, [(0, None)]), Update(1, 3, None), Update(4, 5, [(9, 9)])]
+    found = permitted_tokens(sidecar_of(updates, 0), 7, 0)
+    assert found is not None and found.never == 6
+
+
+@settings(max_examples=40, deadline=None)
+@given(sessions(), st.data())
+def test_a_crop_permits_in_its_time_what_the_whole_clip_does(session: Session, data: st.DataObject) -> None:
+    updates, count = data.draw(permissions(session)), len(session.tokens)
+    start_us, frames = session.clock.recording_starts_at_us, session.clock.frames
+    first, stop = sorted((data.draw(st.integers(0, frames)), data.draw(st.integers(0, frames))))
+    if first == stop:
+        return
+    whole = sidecar_of(updates, start_us)
+    part = crop(whole, first * 80_000, stop * 80_000)
+    ours = permitted_tokens(whole, count, start_us)
+    theirs = permitted_tokens(part, count, start_us + first * 80_000)
+    assert ours is not None and theirs is not None
+    for step in range(first, stop):
+        us = start_us + step * 80_000
+        assert ours.at(us).tolist() == theirs.at(us).tolist()
 
 
 def test_permissions_are_those_of_these_tokens() -> None:
@@ -167,7 +192,7 @@ def test_a_word_across_a_border_is_whole_only_while_both_sides_are_seen() -> Non
     tokens = pl.DataFrame(
         {"call": 0, "position": [0, 1], "special": False, "bytes": [b"pay", b"ment "], "arrival_us": 0}
     )
-    sidecar = sidecar_of([Update(1, 2, [(160_000, 320_000)])], 0)
+    sidecar = sidecar_of([Update(0, 1, [(0, None)]), Update(1, 2, [(160_000, 320_000)])], 0)
     found = build_versions(tokens, SessionClock(0, 0, 6), permitted=permitted_tokens(sidecar, 2, 0))
     steps = [row[1:3] for row in found.filter("whole").rows() if row[0] == 0]
     assert steps == [(2, 4)]

@@ -311,8 +311,8 @@ class PermittedUpdate(Model):
 class Masks(Model):
     """What may carry loss, and which private updates each frame may read.
 
-    Without a list of permitted updates each is permitted from its arrival on. With one, an update that the list does
-    not name is never permitted, so an empty list permits none; tokens of no update need no permission.
+    Without a list of permitted updates, all tokens of the recording may be read from their arrival on. With one, no
+    frame reads tokens of updates that it does not name, nor those of no update: an empty list permits nothing.
     """
 
     valid: Valid = Valid()

@@ -19,7 +19,6 @@ from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
 from inkplex_data.grid import MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_HIDDEN_TEXT, MASK_TEXT, NO_INPUT
-from inkplex_data.memory.permissions import permitted_tokens
 from inkplex_data.memory.tables import VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.pipeline import tools
@@ -33,10 +32,10 @@ from inkplex_data.pipeline.calls.augmentation import (
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
 from inkplex_data.pipeline.calls.evidence_tables import (
-    check_rows,
     claims_table,
     evidence_table,
-    note_evidence,
+    note_claims,
+    permissions,
 )
 from inkplex_data.pipeline.calls.prepare import main_speaker, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
@@ -129,12 +128,11 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     if job.memory is not None and recipe.memory is not None:
         tokens, whole = (load_field(job.memory.folder, ReadRecording, name) for name in ("tokens", "whole"))
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
-        check_rows(sidecar, tokens.height)
-        permitted = permitted_tokens(sidecar, tokens.height, entry.recording_starts_at_us)
+        permitted = permissions(sidecar, tokens.height, entry.recording_starts_at_us, log)
         versions = build_versions(
             tokens, clock, window=recipe.memory.window, whole=whole, permitted=permitted
         )
-    note_evidence(sidecar, words, main, log)
+    note_claims(sidecar, words, main, log)
     agent_words = sum(word.is_by(main) for word in words)
     row = _row(job, placed, sidecar, dropped=log.count(*WORD_DROPS))
     # What was divided has channels of the ledger's file, not of the corpus's.

@@ -16,7 +16,7 @@ from inkplex_data.corpus.sidecars.claims import (
 )
 from inkplex_data.corpus.sidecars.sidecar_models import Claim, Sidecar, Target
 from inkplex_data.corpus.word_repair import TimedWord
-from inkplex_data.memory.permissions import never_permitted
+from inkplex_data.memory.permissions import Permitted, permitted_tokens
 from inkplex_data.plural import counted
 from inkplex_data.problems import ProblemLog, refusal
 from inkplex_data.store.format import CLAIMS, EVIDENCE
@@ -66,32 +66,34 @@ def claims_table(sidecar: Sidecar | None, words: Sequence[TimedWord], main: str 
     return pl.DataFrame(rows, schema={name: dtype for name, dtype in CLAIMS.items() if name != "call_ix"})
 
 
-def note_evidence(
+def note_claims(
     sidecar: Sidecar | None, words: Sequence[TimedWord], main: str | None, log: ProblemLog
 ) -> None:
-    """Problems of claims that their evidence does not carry, and of updates that no frame may read."""
+    """Problems of claims that their evidence does not carry."""
     if sidecar is None:
         return
     for fault in claim_faults(sidecar, [said for _, said in _own(words, main)]):
-        log.add(
-            fault.code,
-            f"a claim {fault.rule}" + (f" (got {fault.value})" if fault.value else ""),
-            item=fault.pointer,
-        )
-    if left_out := never_permitted(sidecar):
-        names = ", ".join(repr(update.id) for update in left_out[:3]) + (" …" if len(left_out) > 3 else "")
-        log.add(
-            "updates-not-permitted", f"{counted(len(left_out), 'update')} may be read by no frame: {names}"
-        )
+        got = f" (got {fault.value})" if fault.value else ""
+        log.add(fault.code, f"a claim {fault.rule}{got}", item=fault.pointer)
 
 
-def check_rows(sidecar: Sidecar | None, tokens: int) -> None:
-    """Raise CallRefused for an update of rows that a recording of so many tokens does not have."""
+def permissions(sidecar: Sidecar | None, tokens: int, starts_at_us: int, log: ProblemLog) -> Permitted | None:
+    """As `permitted_tokens`; tokens that no frame may see are noted.
+
+    Raises CallRefused for an update of rows that a recording of so many tokens does not have.
+    """
     for update in sidecar.private_updates.updates if sidecar and sidecar.private_updates else ():
         if update.rows[1] > tokens:
             first, stop = update.rows
             what = f"update {update.id!r} names rows {first} to {stop} of a recording of {counted(tokens, 'token')}"
             raise refusal("update-rows", what)
+    permitted = permitted_tokens(sidecar, tokens, starts_at_us)
+    if permitted is not None and permitted.never:
+        log.add(
+            "tokens-not-permitted",
+            f"{permitted.never:,} of {counted(tokens, 'token')} are permitted to no frame",
+        )
+    return permitted
 
 
 def _own(words: Sequence[TimedWord], main: str | None) -> list[tuple[int, Said]]:
