@@ -202,6 +202,14 @@ TOKENS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         ),
         r"is visible but arrives at",
     ),
+    "delivered later than it arrives": (
+        where(SHIFTED, ready_us=ARRIVAL + 1),
+        "does not arrive when it is both available and delivered",
+    ),
+    "available before it happened": (
+        where(SHIFTED, source_us=pl.col("available_us") + 1),
+        "was available before what it tells of happened",
+    ),
     "one arrival earlier": (where(SHIFTED, arrival_us=ARRIVAL - 1), "arrives before row"),
     "another rank": (where(pl.lit(True), rank=pl.col("rank") + 1), "place in the arrival order"),
     "another word": (where(pl.col("word_ix") == 3, word_ix=pl.lit(2)), "another word"),

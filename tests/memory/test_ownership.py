@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,16 @@ CHAIN = [
     asked(6, [20], cached=(2, 1)),
     asked(7, [], cached=(6, 2)),
 ]
+
+
+def test_clocks_that_nobody_gave_are_null() -> None:
+    one = replace(
+        asked(0, [3, 4, 9]),
+        ready_us=np.array([UNKNOWN_US, 9, 5]),
+        source_us=np.array([-7, UNKNOWN_US, UNKNOWN_US]),
+    )
+    tokens = tabulate([one])[0].select("available_us", "ready_us", "source_us", "arrival_us")
+    assert tokens.rows() == [(3, None, -7, 3), (4, 9, None, 9), (9, 5, None, 9)]
 
 
 def test_prefixes_resolve_through_chains() -> None:
