@@ -16,6 +16,8 @@ FRAME_RATE_HZ = 12.5
 US_PER_S = 1_000_000
 
 INT64_MAX = 2**63 - 1
+UNKNOWN_US = -(2**63)
+"""Stands for a time that nobody gave in columns that have no null."""
 
 
 def frames_of_samples(samples: int) -> int:

@@ -143,7 +143,7 @@ def sidecar_of(
                     "kind": segment.kind,
                     **_times(scene, segment),
                     "reference": f"{recording_path(scene.work.name)}#{segment.id}",
-                    "status": "completed",
+                    "status": "succeeded",
                     "attribution": "reconstruction",
                 }
                 for segment in segments
@@ -182,10 +182,6 @@ def sidecar_of(
             "excluded": [
                 *(_excluded("caller", start, end, "missing") for start, end in scene.missing_caller),
                 *(_excluded("text", *_cut_word(turn), "cut_word") for turn in agent if turn.interrupted),
-            ],
-            "permitted_updates": [
-                {"update": segment.id, "start_s": _s(segment.arrival_us - scene.starts_us)}
-                for segment in segments
             ],
         },
     }

@@ -2,14 +2,14 @@
 
 Another route than `versions.build_versions`: a walk over the steps. At each step a pointer into the
 tokens by arrival says which are live and what each one's state must be, the versions say what each one's
-state is, and the two are compared token by token. Words are read again, token after token. Shared with
-the builder are only the clock and the two orders.
+state is, and the two are compared token by token. Words are read again, token after token, and at each step
+the list of permitted updates is asked anew. Shared with the builder are only the clock and the two orders.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,18 @@ class Audited:
 
 
 @dataclass(frozen=True)
+class Permission:
+    """Rows [start, stop) are of an update that may be read in `intervals` of session time, an end of None being never.
+
+    An update that the sidecar's list of permitted updates does not name has no interval.
+    """
+
+    start: int
+    stop: int
+    intervals: tuple[tuple[int, int | None], ...]
+
+
+@dataclass(frozen=True)
 class DatedTokens:
     """What a sidecar dates: the tokens of rows [start, stop) carry `name`, which is available from `available_us` on."""
 
@@ -57,7 +69,8 @@ class ArrivedTokens:
     `tokens`: the columns that `build_versions` takes, in any order; where it has `row` and `rank`, they are
     checked by `audit_versions`. `order` int64 [N] are the rows in order of arrival, `rank` the inverse. In
     order of arrival are `arrived_us`, `complete_us` (when all words that a token touches are complete) and
-    `oldest` (the lowest rank at which one of them begins), all int64 [N].
+    `oldest` (the lowest rank at which one of them begins), all int64 [N]. `parts` int64 [P, 2] are (word, row) of
+    every token that spells a word, `completers` int64 [W] the row that completes each.
     """
 
     def __init__(self, tokens: pl.DataFrame) -> None:
@@ -67,7 +80,7 @@ class ArrivedTokens:
         self.arrived_us = arrival_us[self.order]
         self.rank = np.empty(len(tokens), np.int64)
         self.rank[self.order] = np.arange(len(tokens))
-        complete_us, oldest = _read_words(self.table, arrival_us, self.rank)
+        complete_us, oldest, self.parts, self.completers = _read_words(self.table, arrival_us, self.rank)
         self.complete_us, self.oldest = complete_us[self.order], oldest[self.order]
 
     def __len__(self) -> int:
@@ -81,20 +94,22 @@ def audit_versions(
     *,
     window: int = WINDOW,
     call_id: str = "call",
+    permissions: Sequence[Permission] | None = None,
 ) -> Audited:
     """Prove one call's versions against its recording's tokens.
 
     `tokens`: a table as `ArrivedTokens` takes it, or that, where several calls are audited. `versions`:
-    row, start, end, recency, age, whole, in any order. Proves, for every step and token: nothing before its
-    arrival, nothing after its eviction, at most one version, every live token covered, right buckets, whole
-    exactly when its words are complete and begin in the window; steps of the prefix read the memory of the
-    call's start.
+    row, start, end, recency, age, whole, in any order. `permissions`: of every update of the call's sidecar, None
+    where it has no list of them. Proves, for every step and token: nothing before its arrival, nothing after its
+    eviction, nothing while each update that it is of is withheld, at most one version, every other live token
+    covered, right buckets, whole exactly when its words are complete, begin in the window, and are of no token that
+    is withheld; steps of the prefix read the memory of the call's start.
 
     Raises CausalityError for the first violation, naming the call, the token's row, the step, the
     step's session time and the time that it contradicts.
     """
     tokens = tokens if isinstance(tokens, ArrivedTokens) else ArrivedTokens(tokens)
-    walk = _Walk(tokens, clock, window, call_id)
+    walk = _Walk(tokens, clock, window, call_id, permissions)
     row, start, end = (versions[name].to_numpy().astype(np.int64) for name in ("row", "start", "end"))
     state = _state(*(versions[name].to_numpy().astype(np.int16) for name in ("recency", "age", "whole")))
     walk.check_intervals(row, start, end)
@@ -136,8 +151,26 @@ def audit_evidence(tokens: pl.DataFrame, evidence: Iterable[DatedTokens], *, cal
 class _Walk:
     """What each step of a call must show of the tokens."""
 
-    def __init__(self, tokens: ArrivedTokens, clock: SessionClock, window: int, call_id: str) -> None:
+    def __init__(
+        self,
+        tokens: ArrivedTokens,
+        clock: SessionClock,
+        window: int,
+        call_id: str,
+        permissions: Sequence[Permission] | None,
+    ) -> None:
         self.tokens, self.clock, self.window, self.call_id = tokens, clock, window, call_id
+        self.permissions = permissions
+        self._intervals = np.array(
+            [
+                (index, begin, _NEVER if end is None else end)
+                for index, permission in enumerate(permissions or ())
+                for begin, end in permission.intervals
+            ],
+            np.int64,
+        ).reshape(-1, 3)
+        self._open: NDArray[np.bool_] | None = None
+        self._withheld = self._not_whole = np.zeros(len(tokens), bool)
         self._check_stored_order()
         # Bucket of 1, 2, 3, … tokens since; the entry of zero is never read.
         self.recency = np.zeros(len(tokens) + 1, np.int16)
@@ -177,12 +210,41 @@ class _Walk:
             oldest, newest
         )
         age = np.repeat(_AGES, np.diff(passed[::-1], prepend=oldest, append=newest))
+        self._read_permissions(now_us)
         whole = (self.tokens.complete_us[live] <= now_us) & (self.tokens.oldest[live] >= oldest)
-        expected = _state(recency, age, whole.astype(np.int16))
+        expected = _state(recency, age, (whole & ~self._not_whole[live]).astype(np.int16))
+        expected[self._withheld[live]] = _ABSENT
         self.comparisons += newest - oldest
-        if visible == newest - oldest and np.array_equal(shown[live], expected):
+        if visible == np.count_nonzero(expected != _ABSENT) and np.array_equal(shown[live], expected):
             return
         self._explain(step, shown, expected, live)
+
+    def _read_permissions(self, now_us: int) -> None:
+        """Which tokens, in order of arrival, a frame of now must not see, and which it must not see whole."""
+        if self.permissions is None:
+            return
+        index, begin, end = self._intervals.T
+        is_open = np.zeros(len(self.permissions), bool)
+        is_open[index[(begin <= now_us) & (now_us < end)]] = True
+        if self._open is not None and np.array_equal(is_open, self._open):
+            return
+        self._open = is_open
+        withheld = ~self._covered(is_open)
+        word, row = self.tokens.parts.T
+        hidden_words = withheld[self.tokens.completers]
+        hidden_words[word[withheld[row]]] = True
+        not_whole = np.zeros(len(self.tokens), bool)
+        not_whole[row[hidden_words[word]]] = True
+        self._withheld, self._not_whole = withheld[self.tokens.order], not_whole[self.tokens.order]
+
+    def _covered(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool [N]: the tokens of the chosen updates, in layout order."""
+        change = np.zeros(len(self.tokens) + 1, np.int64)
+        for at, permission in enumerate(self.permissions or ()):
+            if chosen[at]:
+                change[min(permission.start, len(self.tokens))] += 1
+                change[min(permission.stop, len(self.tokens))] -= 1
+        return np.cumsum(change)[:-1] > 0
 
     def _explain(self, step: int, shown: NDArray[np.int16], expected: NDArray[np.int16], live: slice) -> None:
         outside = shown != _ABSENT
@@ -195,6 +257,8 @@ class _Walk:
             gone_us = self.tokens.arrived_us[place + self.window]
             self._fail(step, place, f"is visible but left the window at {gone_us} µs")
         place = int(live.start + np.flatnonzero(shown[live] != expected)[0])
+        if self._withheld[place]:
+            self._fail(step, place, "is visible although no update that it is of is permitted then")
         if shown[place] == _ABSENT:
             self._fail(
                 step, place, f"is not visible although it arrived at {self.tokens.arrived_us[place]} µs"
@@ -219,6 +283,8 @@ class _Walk:
         claim = "its words whole" if claimed else "its words not whole"
         if complete_us == _NEVER:
             return f"{claim}, but touches no word"
+        if self._not_whole[place]:
+            return f"{claim}; one of them is spelled or completed by a token that is not permitted then"
         return (
             f"{claim}; they are complete from {complete_us} µs on, while the token of rank "
             f"{self.tokens.oldest[place]}, where they begin, is live"
@@ -256,20 +322,25 @@ def _fields(state: np.int16) -> tuple[int, int, int]:
 
 def _read_words(
     tokens: pl.DataFrame, arrival_us: NDArray[np.int64], rank: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """[N] when all words that a token touches are complete, and [N] the lowest rank at which one begins."""
+) -> tuple[NDArray[np.int64], ...]:
+    """Of each of N tokens when all words that it touches are complete and the lowest rank at which one begins, then
+    (word, row) [P, 2] of all that spell a word, and [W] the rows that complete them."""
     complete_us = np.full(len(tokens), np.iinfo(np.int64).min)
     oldest = np.full(len(tokens), _NEVER)
     touched = np.zeros(len(tokens), bool)
     media = tokens["media"].to_list() if "media" in tokens.columns else [None] * len(tokens)
     columns = zip(tokens["call"], tokens["special"], media, tokens["bytes"], strict=True)
     word: list[int] = []
+    parts: list[tuple[int, int]] = []
+    completers: list[int] = []
 
     def close(completer: int) -> None:
         if word:
             touched[word] = True
             complete_us[word] = np.maximum(complete_us[word], arrival_us[completer])
             oldest[word] = np.minimum(oldest[word], rank[word[0]])
+            parts.extend((len(completers), row) for row in word)
+            completers.append(completer)
             word.clear()
 
     previous = None
@@ -290,4 +361,4 @@ def _read_words(
     close(len(tokens) - 1)
     complete_us[~touched] = _NEVER
     oldest[~touched] = -1
-    return complete_us, oldest
+    return complete_us, oldest, np.array(parts, np.int64).reshape(-1, 2), np.array(completers, np.int64)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import polars as pl
 from pydantic import ValidationError
 
-from inkplex_data.audit.causality import DatedTokens, audit_evidence
+from inkplex_data.audit.causality import DatedTokens, Permission, audit_evidence
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
@@ -48,6 +48,21 @@ def audit_sidecar(
             where=call_id,
         )
     audit_evidence(tokens, _updates(sidecar, tokens, recording_starts_at_us), call_id=call_id)
+
+
+def permissions_of(sidecar: Sidecar | None, recording_starts_at_us: int) -> list[Permission] | None:
+    """What a sidecar permits frames to read, update by update; None where it has no list of permissions."""
+    if sidecar is None or sidecar.masks is None or sidecar.masks.permitted_updates is None:
+        return None
+    intervals: dict[str, list[tuple[int, int | None]]] = {}
+    for permitted in sidecar.masks.permitted_updates:
+        end_us = None if permitted.end_s is None else recording_starts_at_us + seconds_to_us(permitted.end_s)
+        begin_us = recording_starts_at_us + seconds_to_us(permitted.start_s)
+        intervals.setdefault(permitted.update, []).append((begin_us, end_us))
+    updates = sidecar.private_updates.updates if sidecar.private_updates else []
+    return [
+        Permission(update.rows[0], update.rows[1], tuple(intervals.get(update.id, ()))) for update in updates
+    ]
 
 
 def read_stored_sidecar(text: str, call_id: str) -> Sidecar:

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
 from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
-from inkplex_data.audit.sidecar_evidence import audit_sidecar, read_stored_sidecar
+from inkplex_data.audit.sidecar_evidence import audit_sidecar, permissions_of, read_stored_sidecar
 from inkplex_data.audit.sidecar_mask import stored_mask
+from inkplex_data.audit.stored_claims import audit_claims
 from inkplex_data.audit.stored_prefixes import PrefixAudit
 from inkplex_data.audit.token_tables import audit_tokens
+from inkplex_data.corpus.word_repair import SPEAKER_MAIN
 from inkplex_data.errors import CausalityError, InkplexError
 from inkplex_data.faults import Fault
 from inkplex_data.grid import TEXT_CARD
 from inkplex_data.memory.partners import EVALUATED
 from inkplex_data.memory.twins import check_twins, root_of, twin_recordings
-from inkplex_data.memory.versions import SessionClock
+from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.plural import counted
 from inkplex_data.store.call import Call
 from inkplex_data.store.reader import Store
@@ -50,6 +52,7 @@ class StoreAudit:
     comparisons: int = 0
     """Live tokens summed over the steps: each was compared once."""
     sidecars: int = 0
+    claims: int = 0
     partners: int = 0
     twins: int = 0
     pairs: int = 0
@@ -57,7 +60,8 @@ class StoreAudit:
     words: int = 0
     prefixes: int = 0
     violations: list[Fault] = field(default_factory=list)
-    """The first of each call, or of the recording where no call is to blame."""
+    """The first of each call, or of the recording where no call is to blame; and all claims that their evidence does
+    not carry, by code."""
 
     @property
     def clean(self) -> bool:
@@ -73,14 +77,14 @@ class StoreAudit:
 
     def text(self) -> str:
         """The totals as a person reads them."""
-        bad = len(self.violations)
+        bad = len({violation.where for violation in self.violations})
         found = "no violation" if self.clean else f"violations in {bad:,} of the calls and recordings"
         return (
             f"{counted(self.calls, 'call')} ({self.without_memory:,} without memory) over "
             f"{counted(self.recordings, 'recording')}: {counted(self.frames, 'frame')}, {counted(self.words, 'word')}, "
             f"prefixes: {self.prefixes:,}, {counted(self.steps, 'step')}, {counted(self.tokens, 'token')}, "
             f"{counted(self.versions, 'version')}, {counted(self.comparisons, 'comparison')}; "
-            f"{counted(self.sidecars, 'sidecar')}, {counted(self.partners, 'partner')} for wrong memory, "
+            f"{counted(self.sidecars, 'sidecar')}, {counted(self.claims, 'claim')}, {counted(self.partners, 'partner')} for wrong memory, "
             f"{counted(self.twins, 'twin')}, pairs of calls: {self.pairs:,}; {found}"
         )
 
@@ -116,6 +120,7 @@ class _Auditor:
         self.prefix_audit = PrefixAudit(pieces)
         self._tables: deque[tuple[str, pl.DataFrame]] = deque(maxlen=_KEPT_TABLES)
         self._arrived: tuple[str, ArrivedTokens] | None = None
+        self._exceptions: list[Fault] = []
         self._progress = progress
         self._done = 0
 
@@ -142,6 +147,7 @@ class _Auditor:
             # A call that sees the wrong things anyway says nothing about its twin.
             if not {pair["call_id"], pair["twin_call_id"]} & self._blamed():
                 self._guard(pair["twin_call_id"], self._pair, pair)
+        audit.violations += self._exceptions
         audit.violations.sort(key=lambda violation: violation.where)
         return audit
 
@@ -185,6 +191,7 @@ class _Auditor:
     def _call_without(self, call_id: str) -> None:
         call = self.store.call(call_id)
         row = call.row
+        self._claims(call)
         self._frames(call)
         if row["recording_id"] is not None:
             raise CausalityError(f"its recording {row['recording_id']!r} is not in the store")
@@ -197,21 +204,27 @@ class _Auditor:
     def _call(self, call_id: str) -> None:
         call = self.store.call(call_id)
         row = call.row
+        self._claims(call)
         self._frames(call)
         tokens = self._tokens(row["recording_id"])
         if row["recording_starts_at_us"] is None:
             raise CausalityError("it has a recording, but no start on that recording's clock")
         if self._arrived is None or self._arrived[0] != row["recording_id"]:
             self._arrived = row["recording_id"], ArrivedTokens(tokens)
-        self._visibility(call, self._arrived[1], row["recording_starts_at_us"])
         self._sidecar(row, tokens)
+        self._visibility(call, self._arrived[1], row["recording_starts_at_us"])
         self._partner(row)
 
     def _visibility(self, call: Call, tokens: ArrivedTokens, starts_at_us: int) -> None:
         window = self.store.window
         versions = call.versions
         clock = SessionClock(starts_at_us, 0, call.frames)
-        self.audit.add(audit_versions(tokens, clock, versions, window=window, call_id=call.call_id))
+        rules: dict[str, Any] = {
+            "window": window,
+            "call_id": call.call_id,
+            "permissions": permissions_of(call.sidecar, starts_at_us),
+        }
+        self.audit.add(audit_versions(tokens, clock, versions, **rules))
         composed = call.with_prefix()
         prefix = composed.prefix_frames
         moved = versions.with_columns(
@@ -224,7 +237,7 @@ class _Auditor:
         opening = moved.filter(pl.col("start") < frames).with_columns(pl.col("end").clip(upper_bound=frames))
         clock = SessionClock(starts_at_us, prefix, frames)
         try:
-            audited = audit_versions(tokens, clock, opening, window=window, call_id=call.call_id)
+            audited = audit_versions(tokens, clock, opening, **rules)
         except CausalityError as error:
             raise CausalityError(f"with its prefix of {prefix} frames: {error.what}") from error
         self.audit.add(audited)
@@ -233,6 +246,15 @@ class _Auditor:
         if row["sidecar"] is not None:
             self.audit.sidecars += 1
             audit_sidecar(row["sidecar"], tokens, row["recording_starts_at_us"], call_id=row["call_id"])
+
+    def _claims(self, call: Call) -> None:
+        self.audit.claims += call.claims.height
+        main = (
+            None
+            if self.store.is_single_stream
+            else self.store.setting("text", "main_speaker") or SPEAKER_MAIN
+        )
+        self._exceptions += [replace(fault, where=call.call_id) for fault in audit_claims(call, main)]
 
     def _partner(self, row: dict[str, Any]) -> None:
         partner_id = row["wrong_memory_of"]
@@ -271,7 +293,10 @@ class _Auditor:
             raise CausalityError(what)
 
     def _pair(self, pair: dict[str, Any]) -> None:
-        """What two calls that begin together see before the first frame that can see the fork is equal."""
+        """What two calls that begin together see before the first frame that can see the fork is equal.
+
+        What their sidecars permit may differ: of a call with a list of permissions, what it could see without one.
+        """
         calls = [self.store.call(pair[name]) for name in ("call_id", "twin_call_id")]
         limit = min(pair["fork_frame"], *(call.frames for call in calls))
         ours, theirs = (self._seen(call, limit) for call in calls)
@@ -290,11 +315,14 @@ class _Auditor:
     def _seen(self, call: Call, limit: int) -> pl.DataFrame:
         """The call's versions before step `limit`, with the places of their tokens instead of rows."""
         assert call.recording_id is not None
-        tokens = self._tokens(call.recording_id).select("row", *_PLACE)
+        tokens, versions = self._tokens(call.recording_id), call.versions
+        if call.permitted is not None and call.recording_starts_at_us is not None:
+            clock = SessionClock(call.recording_starts_at_us, 0, call.frames)
+            versions = build_versions(tokens, clock, window=self.store.window)
         return (
-            call.versions.filter(pl.col("start") < limit)
+            versions.filter(pl.col("start") < limit)
             .with_columns(pl.col("end").clip(upper_bound=limit))
-            .join(tokens, on="row", how="left")
+            .join(tokens.select("row", *_PLACE), on="row", how="left")
             .drop("row")
         )
 

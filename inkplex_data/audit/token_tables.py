@@ -22,7 +22,8 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 def audit_tokens(tokens: pl.DataFrame, *, pieces: pl.Series | None, recording_id: str) -> None:
     """Prove that a stored tokens table (`memory.tables.TOKENS`) follows from its own ids, bytes and arrivals.
 
-    Checked are: rows in layout order, each place once; arrivals that never fall within a request; ranks;
+    Checked are: rows in layout order, each place once; arrivals that never fall within a request, are the later of
+    availability and delivery, and follow what they tell of; ranks;
     words; and pieces, which only tokens of words have, and which spell the words whose bytes the tokens hold
     (`pieces`: the tokenizer's vocabulary, None where the store keeps none).
 
@@ -43,6 +44,16 @@ def audit_tokens(tokens: pl.DataFrame, *, pieces: pl.Series | None, recording_id
         same & (arrival_us[1:] < arrival_us[:-1]),
         "token row {next} arrives before row {row}, which comes before it in the same request",
     )
+    later = pl.max_horizontal("available_us", "ready_us")
+    clocks = tokens.select(
+        arrival=(pl.col("arrival_us") != later) & pl.col("available_us").is_not_null(),
+        source=pl.col("source_us") > pl.col("available_us"),
+    ).fill_null(False)
+    fail(
+        clocks["arrival"].to_numpy(),
+        "token row {row} does not arrive when it is both available and delivered",
+    )
+    fail(clocks["source"].to_numpy(), "token row {row} was available before what it tells of happened")
     order = np.lexsort((position, call, arrival_us))
     rank = np.empty(len(tokens), np.int64)
     rank[order] = np.arange(len(tokens))

@@ -93,8 +93,9 @@ def audit(
 ) -> None:
     """Prove that no frame of any call sees what had not yet arrived, and that each sees every live token exactly once.
 
-    Visibility is derived again from tokens and clocks, step by step; prefixes, sidecars, wrong memory and
-    twins are checked too. Names the first violation in each call, and exits with 1 if there is one.
+    Visibility is derived again from tokens, clocks and permitted updates, step by step; prefixes, sidecars, wrong
+    memory and twins are checked too. Names the first violation in each call, and every claim that its evidence does
+    not carry; exits with 1 if there is one.
     """
     from inkplex_data.audit.store_audit import audit_store
     from inkplex_data.cli.bars import progress_bar

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from inkplex_data.corpus.entry import AgentCaller, CallEntry, ChannelSpec
-from inkplex_data.corpus.sidecars.sidecar_models import History, Masks, Sidecar, Transform, Valid
+from inkplex_data.corpus.sidecars.history_models import History
+from inkplex_data.corpus.sidecars.sidecar_models import Masks, Sidecar, Transform, Valid
 from inkplex_data.problems import Problem, refusal
 
 SUFFIX: Final = "~swapped"

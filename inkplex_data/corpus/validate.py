@@ -21,6 +21,7 @@ from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.recordings.recording import check_repeated
 from inkplex_data.corpus.recordings.recording_lines import parse_header, parse_request
+from inkplex_data.corpus.sidecars.claims import claim_faults
 from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import NOT_JSON, Content, detect
@@ -283,7 +284,9 @@ _CHECKS: dict[str, Callable[[Path], Iterator[Fault]]] = {
     "moshi": _jsonl,
     "alignment": _transcript,
     "transcript": _transcript,
-    "sidecar": lambda path: _document(path, Sidecar, availability_faults),
+    "sidecar": lambda path: _document(
+        path, Sidecar, lambda one: [*availability_faults(one), *claim_faults(one)]
+    ),
     "recording": _recording,
     "splits": lambda path: _document(path, SplitsFile),
     "store": lambda path: _document(path / STORE_NAME if path.is_dir() else path, StoreDescription),

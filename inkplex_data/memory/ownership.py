@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from inkplex_data.clock import UNKNOWN_US
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import KINDS
 from inkplex_data.memory.pieces import PieceTokenizer, token_pieces
@@ -50,6 +51,18 @@ class Request(Protocol):
     def bytes(self) -> Sequence[bytes]: ...
     @property
     def arrival_us(self) -> NDArray[np.int64]: ...
+    @property
+    def available_us(self) -> NDArray[np.int64]: ...
+    @property
+    def ready_us(self) -> NDArray[np.int64]:
+        """UNKNOWN_US where it was not measured."""
+        ...
+
+    @property
+    def source_us(self) -> NDArray[np.int64]:
+        """UNKNOWN_US where nobody says."""
+        ...
+
     @property
     def special(self) -> NDArray[np.bool_]: ...
     @property
@@ -200,6 +213,9 @@ def tabulate(
             "special": _joined([request.special for request in ordered], np.bool_),
             "media": media.replace_strict(_MEDIA_NAMES, return_dtype=MEDIA),
             "arrival_us": arrival_us,
+            "available_us": _joined([request.available_us for request in ordered], np.int64),
+            "ready_us": _times([request.ready_us for request in ordered]),
+            "source_us": _times([request.source_us for request in ordered]),
             "rank": arrival_rank(arrival_us).astype(np.int32),
         }
     )
@@ -211,6 +227,12 @@ def tabulate(
         else token_pieces(words, tokenizer).series()
     )
     return table.with_columns(word_ix.set(word_ix < 0, None), pieces), words
+
+
+def _times(arrays: Sequence[NDArray[np.int64]]) -> pl.Series:
+    """Times one after another, null where they are not known."""
+    us = pl.Series(_joined(arrays, np.int64))
+    return us.set(us == UNKNOWN_US, None)
 
 
 def _joined(arrays: Sequence[NDArray[Any]], dtype: type[_Scalar]) -> NDArray[_Scalar]:

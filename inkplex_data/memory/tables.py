@@ -22,12 +22,17 @@ TOKENS: Final[dict[str, pl.DataType]] = {
     "special": pl.Boolean(),
     "media": MEDIA,
     "arrival_us": pl.Int64(),
+    "available_us": pl.Int64(),
+    "ready_us": pl.Int64(),
+    "source_us": pl.Int64(),
     "rank": pl.Int32(),
     "word_ix": pl.Int32(),
     "piece_ids": pl.List(pl.Int32()),
 }
 """In layout order, (call, position): `row` is the index, and the row of the states array. `call` is the
-number of the model's request that computed the token."""
+number of the model's request that computed the token. Its clocks stay apart: `source_us` is when what it tells of
+happened, `available_us` when it was there at the source, `ready_us` when it had been delivered to the host, null
+where nobody says; `arrival_us`, from which on it is seen, is the later of the last two."""
 
 NEVER_US: Final = 2**63 - 1
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from inkplex_data.clock import FRAME_US, US_PER_S, session_us
 from inkplex_data.grid import WINDOW
+from inkplex_data.memory.permissions import Permitted
 from inkplex_data.memory.tables import VERSIONS, WHOLE
 from inkplex_data.memory.token_order import arrival_rank, in_layout_order
 from inkplex_data.memory.words import assemble_words
@@ -62,19 +63,25 @@ class SessionClock:
 
 
 def build_versions(
-    tokens: pl.DataFrame, clock: SessionClock, *, window: int = WINDOW, whole: pl.DataFrame | None = None
+    tokens: pl.DataFrame,
+    clock: SessionClock,
+    *,
+    window: int = WINDOW,
+    whole: pl.DataFrame | None = None,
+    permitted: Permitted | None = None,
 ) -> pl.DataFrame:
     """The versions that a call reads from a recording.
 
     `tokens`: columns call, position, special, bytes, arrival_us (and media, where there is any), in any
     order. `window`: how many of the newest tokens in arrival order stay live. `whole`: what
-    `assemble_words(tokens).whole_limits(tokens)` gave, where it is at hand.
+    `assemble_words(tokens).whole_limits(tokens)` gave, where it is at hand. `permitted`: in which stretches of
+    session time each token may be seen (`memory.permissions`), from its arrival on by default.
 
     Returns row int32, start, end int32, recency, age uint8, whole bool, sorted by (row, start), where
     `row` is the index in layout order and [start, end) are steps of the clock. At most one version per
     token and step; neighbouring versions of a token differ.
 
-    Raises ValueError for a bad window, missing columns or `whole` of another number of tokens,
+    Raises ValueError for a bad window, missing columns, and `whole` or `permitted` of another number of tokens,
     RecordingError for a place claimed twice.
 
     Token 0 is the newest at steps 0 and 1 (recency 0). From step 2 on token 1 is there too, and the space in
@@ -89,8 +96,9 @@ def build_versions(
         raise ValueError(f"a window holds at least one token, not {window}")
     tokens = in_layout_order(tokens)
     whole = assemble_words(tokens).whole_limits(tokens) if whole is None else whole
-    if len(whole) != len(tokens):
-        raise ValueError(f"the words are those of {len(whole)} tokens, not of these {len(tokens)}")
+    for name, known in (("words", whole), ("permissions", permitted)):
+        if known is not None and len(known) != len(tokens):
+            raise ValueError(f"the {name} are those of {len(known)} tokens, not of these {len(tokens)}")
     if not len(tokens) or not clock.frames:
         return pl.DataFrame(schema=_SCHEMA)
     arrival_us = tokens["arrival_us"].to_numpy().astype(np.int64)
@@ -121,7 +129,7 @@ def build_versions(
     last = np.diff(which, append=-1) != 0
     version_end[last] = end[which[last]]
     seconds = (times.step_us[version_start] - arrival_us[which]) // US_PER_S
-    return pl.DataFrame(
+    versions = pl.DataFrame(
         {
             "row": rows[which].astype(np.int32),
             "start": version_start,
@@ -131,6 +139,9 @@ def build_versions(
             "whole": (whole_start[which] <= version_start) & (version_start < whole_end[which]),
         },
         schema=_SCHEMA,
+    )
+    return (
+        versions if permitted is None else permitted.withhold(versions, assemble_words(tokens), times.step_us)
     )
 
 

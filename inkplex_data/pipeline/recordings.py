@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,8 @@ class FoundRecording:
     times: str
     branch_of: str | None
     branch_at_us: int | None
+    schedule: str | None
+    """JSON: the declared schedule of constructed times, with its seed."""
     input_files: str
     """The recording's file and those of its states, by name and digest (`standing.inputs.recording_files`)."""
     states: FoundStates = field(default_factory=FoundStates)
@@ -89,6 +92,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
         model=header.model,
         tokenizer=header.tokenizer,
         times=header.times,
+        schedule=None if header.schedule is None else json.dumps(header.schedule, sort_keys=True),
         branch_of=branch[0] if branch else None,
         branch_at_us=branch[1] if branch else None,
         input_files=recording_files(job.path, (Path(file["path"]) for file in states.files), digest),
@@ -112,7 +116,7 @@ def _state_files(read: ReadRecording) -> list[Path]:
 
 RECORDING: Final = Stage(
     name="recordings",
-    version=4,
+    version=5,
     result=ReadRecording,
     run=read_one,
     recipe=("memory.capture", "text.tokenizer"),

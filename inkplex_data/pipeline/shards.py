@@ -113,6 +113,7 @@ class RecordingMember:
             "model": found.model,
             "tokenizer": found.tokenizer,
             "times": found.times,
+            "schedule": found.schedule,
             "branch_of": found.branch_of,
             "branch_at_us": found.branch_at_us,
             "content_sha256": found.sha256,

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from inkplex_data.grid import LEVEL_FLOOR_DB
 from inkplex_data.plural import counted
+from inkplex_data.report.clock_delays import clock_delays
 from inkplex_data.report.html import render_page
 from inkplex_data.report.summary import StoreSummary, summarise
 from inkplex_data.report.view import CallView, Mark, PrefixSummary
 from inkplex_data.store.publish import read_shard
 
 if TYPE_CHECKING:
+    from inkplex_data.store.call import Call
     from inkplex_data.store.reader import Store
 
 
@@ -41,11 +43,12 @@ def call_view(store: Store, call_id: str) -> CallView:
         tokens=None if call.recording_id is None else call.tokens,
         recording_starts_at_us=call.recording_starts_at_us or 0,
         window=store.window,
+        permitted=call.permitted,
         main_speaker=None
         if store.is_single_stream
         else store.setting("text", "main_speaker") or "SPEAKER_MAIN",
         marks=() if start is None else (Mark(int(start), "response"),),
-        facts=_facts(row),
+        facts=_facts(row, call),
     )
 
 
@@ -104,7 +107,7 @@ def _prefix(store: Store, row: Mapping[str, Any]) -> PrefixSummary | None:
     )
 
 
-def _facts(row: Mapping[str, Any]) -> dict[str, str]:
+def _facts(row: Mapping[str, Any], call: Call) -> dict[str, str]:
     facts = {
         "split": row["split"],
         "family": row["family"],
@@ -117,8 +120,16 @@ def _facts(row: Mapping[str, Any]) -> dict[str, str]:
     }
     if row["recording_id"] is not None:
         facts["begins"] = f"{(row['recording_starts_at_us'] or 0) / 1e6:.2f} s into the recording"
+        mapping = (
+            call.sidecar.private_updates.mapping if call.sidecar and call.sidecar.private_updates else None
+        )
+        facts["begins"] += f" ({mapping.kind})" if mapping else ""
+        facts["delays"] = "; ".join(map(str, clock_delays(call.tokens))) or None
         facts["versions"] = f"{row['versions']:,}"
         facts["wrong memory"] = row["wrong_memory_of"]
+    facts["claims"] = (
+        f"{row['claims']:,} on {counted(row['evidence'], 'item')} of evidence" if row["claims"] else None
+    )
     facts["words"] = f"{row['words']:,}"
     facts["pad"] = f"{row['pad_fraction']:.0%}" if row["pad_fraction"] is not None else None
     lost = [counted(row[f"{noun}s_dropped"], noun) for noun in ("word", "piece") if row[f"{noun}s_dropped"]]

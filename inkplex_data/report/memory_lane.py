@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 from inkplex_data.memory.plan import plan_chunks
 from inkplex_data.memory.versions import AGE_BUCKETS, RECENCY_BUCKETS
 from inkplex_data.plural import counted
+from inkplex_data.report.clock_delays import Delay, clock_delays
 from inkplex_data.store.call import Call, ComposedCall
 
 _SHOWN_CHUNKS = 20
@@ -20,7 +21,7 @@ _SHOWN_CHUNKS = 20
 class MemoryView:
     """`recency` and `age` count versions by bucket; `live` int64 [steps] counts the tokens that each step sees.
 
-    `chunks` int64 [n, 3] holds each chunk's first step, end step and union size.
+    `chunks` int64 [n, 3] holds each chunk's first step, end step and union size. `delays`: between the tokens' clocks.
     """
 
     steps: int
@@ -31,6 +32,7 @@ class MemoryView:
     age: tuple[int, ...]
     live: np.ndarray
     chunks: np.ndarray
+    delays: tuple[Delay, ...]
 
     def as_json(self) -> dict[str, Any]:
         live = self.live.tolist()
@@ -45,6 +47,7 @@ class MemoryView:
             "live_last": live[-1] if live else 0,
             "live_most": max(live, default=0),
             "chunks": self.chunks.tolist(),
+            "delays": [asdict(delay) for delay in self.delays],
         }
 
     def text(self) -> str:
@@ -55,6 +58,7 @@ class MemoryView:
             f"{facts['live_most']:,} at most",
             f"by recency: {_buckets(self.recency)}",
             f"by age:     {_buckets(self.age)}",
+            *(f"{delay}, {counted(delay.tokens, 'token')}" for delay in self.delays),
             f"{counted(len(self.chunks), 'chunk')}:",
         ]
         lines += [
@@ -82,6 +86,7 @@ def memory_view(call: Call | ComposedCall, *, limit: int) -> MemoryView:
         age=_counts(versions["age"], AGE_BUCKETS),
         live=np.cumsum(change)[:steps],
         chunks=plan_chunks(start, end, steps=steps, limit=limit),
+        delays=tuple(clock_delays(call.tokens)),
     )
 
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from inkplex_data.clock import FRAME_US
 from inkplex_data.grid import KINDS, MASK_AGENT, MASK_ALL, MASK_CALLER, MASK_TEXT, WINDOW
+from inkplex_data.memory.permissions import Permitted
+from inkplex_data.memory.token_order import arrival_rank
 
 Side = Literal["agent", "caller"]
 MODALITIES = (("text", MASK_TEXT), ("agent", MASK_AGENT), ("caller", MASK_CALLER))
@@ -69,6 +71,7 @@ class CallView:
     tokens: pl.DataFrame | None = None
     recording_starts_at_us: int = 0
     window: int = WINDOW
+    permitted: Permitted | None = None
     main_speaker: str | None = "SPEAKER_MAIN"
     marks: Sequence[Mark] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +126,11 @@ class CallView:
         if self.tokens is None:
             return None
         return Memory.of(
-            self.tokens, starts_at_us=self.recording_starts_at_us, frames=self.frames, window=self.window
+            self.tokens,
+            starts_at_us=self.recording_starts_at_us,
+            frames=self.frames,
+            window=self.window,
+            permitted=self.permitted,
         )
 
 
@@ -141,15 +148,43 @@ class Memory:
     live: NDArray[np.int64]
 
     @classmethod
-    def of(cls, tokens: pl.DataFrame, *, starts_at_us: int, frames: int, window: int) -> Memory:
-        """Frame t sees a token once `starts_at_us + t × 80,000` has reached its arrival."""
+    def of(
+        cls,
+        tokens: pl.DataFrame,
+        *,
+        starts_at_us: int,
+        frames: int,
+        window: int,
+        permitted: Permitted | None = None,
+    ) -> Memory:
+        """Frame t sees a token once `starts_at_us + t × 80,000` has reached its arrival, and while it is permitted."""
         since_us = tokens["arrival_us"].to_numpy() - starts_at_us
         first = np.maximum(-(-since_us // FRAME_US), 0)
         kind = tokens["kind"].cast(pl.Enum(KINDS)).to_physical().to_numpy()
         counts = np.zeros((len(KINDS), max(frames, 1)), np.int64)
+        later = int((first >= frames).sum())
+        live = None
+        if permitted is not None:
+            step_us = starts_at_us + FRAME_US * np.arange(frames, dtype=np.int64)
+            first, live = _permitted_frames(tokens["arrival_us"].to_numpy(), step_us, window, permitted)
         seen = first < frames
         np.add.at(counts, (kind[seen], first[seen]), 1)
-        live = np.minimum(counts.sum(axis=0).cumsum(), window)[:frames]
+        if live is None:
+            live = np.minimum(counts.sum(axis=0).cumsum(), window)[:frames]
         before = {name: int(count) for name, count in zip(KINDS, counts[:, 0], strict=True) if count}
         counts[:, 0] = 0
-        return cls(before, counts[:, :frames], int((~seen).sum()), live)
+        return cls(before, counts[:, :frames], later, live)
+
+
+def _permitted_frames(
+    arrival_us: NDArray[np.int64], step_us: NDArray[np.int64], window: int, permitted: Permitted
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[N] the first of F frames that sees each token, F where none does, and [F] how many each frame sees."""
+    rank = arrival_rank(arrival_us)
+    first, live = np.full(len(arrival_us), len(step_us)), np.zeros(len(step_us), np.int64)
+    for frame, now_us in enumerate(step_us.tolist()):
+        arrived = arrival_us <= now_us
+        seen = arrived & (arrived.sum() - rank <= window) & permitted.at(now_us)
+        first[seen] = np.minimum(first[seen], frame)
+        live[frame] = seen.sum()
+    return first, live

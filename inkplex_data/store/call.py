@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +12,19 @@ import numpy as np
 import polars as pl
 
 from inkplex_data.clock import FRAME_US
-from inkplex_data.errors import UsageError
+from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.libraries import require
 from inkplex_data.memory.tables import TOKENS, VERSIONS
-from inkplex_data.store.format import PROBLEMS, WORDS
+from inkplex_data.store.files import RESTORE
+from inkplex_data.store.format import CLAIMS, EVIDENCE, PROBLEMS, WORDS, offset_column
 from inkplex_data.store.frame_streams import FrameStream, OnFrames
 from inkplex_data.store.parquet import Schema
 
 if TYPE_CHECKING:
     import torch
 
+    from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
+    from inkplex_data.memory.permissions import Permitted
     from inkplex_data.store.reader import Store
 
 OWN: Final = "\0own"
@@ -92,19 +96,60 @@ class Call(OnFrames):
     @cached_property
     def words(self) -> pl.DataFrame:
         """The call's words, `format.WORDS` without `call_ix`."""
-        return self._rows("words", "word_offset", WORDS)
+        return self._rows("words", WORDS)
+
+    @cached_property
+    def evidence(self) -> pl.DataFrame:
+        """What the call's sidecar gives as evidence, `format.EVIDENCE` without `call_ix`."""
+        return self._rows("evidence", EVIDENCE)
+
+    @cached_property
+    def claims(self) -> pl.DataFrame:
+        """What the agent claims and on which evidence, `format.CLAIMS` without `call_ix`."""
+        return self._rows("claims", CLAIMS)
+
+    @cached_property
+    def sidecar(self) -> Sidecar | None:
+        """What is known of the call besides its audio; None where the corpus has no sidecar of it."""
+        from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
+
+        if self.row["sidecar"] is None:
+            return None
+        try:
+            known = Sidecar.model_validate(json.loads(self.row["sidecar"]))
+        except ValueError as error:
+            what = f"its stored sidecar cannot be read: {error}"
+            raise StoreCorruptError(what, where=self.call_id, next_step=RESTORE) from error
+        if self.row["claims"] is None and known.masks is not None and not known.masks.permitted_updates:
+            # Shards from before there were claims spell "no list of permissions" as an empty one.
+            return known.model_copy(
+                update={"masks": known.masks.model_copy(update={"permitted_updates": None})}
+            )
+        return known
+
+    @cached_property
+    def permitted(self) -> Permitted | None:
+        """When the tokens of the memory that this call reads may be seen; None where all may from their arrival on."""
+        from inkplex_data.memory.permissions import permitted_tokens
+
+        if self.memory_of is not None:
+            return self.memory_of.permitted
+        if self.recording_id is None or self.recording_starts_at_us is None:
+            return None
+        tokens = self._source.recording_row(self.recording_id)["tokens"]
+        return permitted_tokens(self.sidecar, tokens, self.recording_starts_at_us)
 
     @cached_property
     def versions(self) -> pl.DataFrame:
         """Versions of the call's memory, `memory.tables.VERSIONS` without `call_ix`; empty without a recording."""
         if self.memory_of is None:
-            return self._rows("versions", "version_offset", VERSIONS)
+            return self._rows("versions", VERSIONS)
         from inkplex_data.memory.versions import SessionClock, build_versions
 
         starts_at_us = self.recording_starts_at_us
         assert starts_at_us is not None
         clock = SessionClock(starts_at_us, 0, self.frames)
-        return build_versions(self.tokens, clock, window=self._source.window)
+        return build_versions(self.tokens, clock, window=self._source.window, permitted=self.permitted)
 
     @cached_property
     def tokens(self) -> pl.DataFrame:
@@ -159,7 +204,7 @@ class Call(OnFrames):
 
     def wrong_memory(self) -> Call:
         """This call with the memory of its partner, `wrong_memory_of`: the partner's tokens, states and
-        start on the session clock, versions built for this call's frames. With `with_prefix` it is a
+        start on the session clock, and its permitted updates, versions built for this call's frames. With `with_prefix` it is a
         composed example like any other, whose prefix frames read the partner's memory at that start.
 
         Raises UsageError if the call has no partner or the partner no recording.
@@ -177,10 +222,12 @@ class Call(OnFrames):
         stored = self._source.array("calls", self.row["shard"], stream.name)
         return np.ascontiguousarray(stored.read(first, first + self.frames).T)
 
-    def _rows(self, table: str, offset: str, schema: Schema) -> pl.DataFrame:
-        columns = [name for name in schema if name != "call_ix"]
+    def _rows(self, table: str, schema: Schema) -> pl.DataFrame:
+        own = {name: dtype for name, dtype in schema.items() if name != "call_ix"}
+        if not self.row[table]:
+            return pl.DataFrame(schema=own)
         reader = self._source.table("calls", self.row["shard"], table)
-        return reader.read(self.row[offset], self.row[table], columns=columns)
+        return reader.read(self.row[offset_column(table)], self.row[table], columns=list(own))
 
 
 @dataclass(frozen=True)

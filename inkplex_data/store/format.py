@@ -4,7 +4,7 @@ A table may gain nullable columns, and a shard tables: `ADDED` names what shards
 
 Layout (docs/reference/store.md has the whole of it):
     store.json   snapshots/NNNNNN.json   calls|problems|splits|recordings|prefixes.parquet
-    calls/NNNNNN/        calls, words, versions, problems .parquet   arrays.zarr   shard.json
+    calls/NNNNNN/        calls, words, versions, evidence, claims, problems .parquet   arrays.zarr   shard.json
     recordings/NNNNNN/   recordings, tokens .parquet   arrays.zarr   shard.json
     prefixes/NNNNNN/     prefixes.parquet   arrays.zarr   shard.json
 """
@@ -37,6 +37,10 @@ CALLS: Final[dict[str, pl.DataType]] = {
     "words": pl.Int64(),
     "version_offset": pl.Int64(),
     "versions": pl.Int64(),
+    "evidence_offset": pl.Int64(),
+    "evidence": pl.Int64(),
+    "claim_offset": pl.Int64(),
+    "claims": pl.Int64(),
     "recording_id": pl.String(),
     "recording_starts_at_us": pl.Int64(),
     "prefix_id": pl.String(),
@@ -106,6 +110,36 @@ WORDS: Final[dict[str, pl.DataType]] = {
 }
 """`frame` is the onset frame, −1 where no piece was placed; `placed` counts the pieces that survived."""
 
+EVIDENCE: Final[dict[str, pl.DataType]] = {
+    "call_ix": pl.Int64(),
+    "evidence_id": pl.String(),
+    "kind": pl.String(),
+    "reference": pl.String(),
+    "status": pl.String(),
+    "attribution": pl.String(),
+    "available_us": pl.Int64(),
+    "ready_us": pl.Int64(),
+    "arrival_us": pl.Int64(),
+    "superseded_by": pl.String(),
+    "superseded_us": pl.Int64(),
+}
+"""What a call's sidecar gives as evidence, in its order. Times count from the call's first sample; `arrival_us`, from
+which on claims may rest on it, is the later of `available_us` and `ready_us`. `status`: pending, succeeded, failed,
+superseded or unknown; `superseded_us` is the arrival of `superseded_by`, null where it is not known or did not happen."""
+
+CLAIMS: Final[dict[str, pl.DataType]] = {
+    "call_ix": pl.Int64(),
+    "claim_ix": pl.Int32(),
+    "text": pl.String(),
+    "start_us": pl.Int64(),
+    "end_us": pl.Int64(),
+    "supported_by": pl.List(pl.String()),
+    "words": pl.List(pl.Int32()),
+    "targets": pl.List(pl.Int32()),
+}
+"""What the agent claims, and what it rests on: `evidence_id`s. `words` are the `word_ix` of the words that make the
+claim, `targets` the places among the sidecar's targets of those that it is made in."""
+
 PROBLEMS: Final[dict[str, pl.DataType]] = {
     "call_id": pl.String(),
     "stage": pl.String(),
@@ -129,8 +163,9 @@ RECORDINGS: Final[dict[str, pl.DataType]] = {
     "branch_at_us": pl.Int64(),
     "content_sha256": pl.String(),
     "states": pl.String(),
+    "schedule": pl.String(),
 }
-"""`times` is `recorded` or `constructed`; `states` says where they came from: `captured`, `imported` or `none`.
+"""`schedule` is JSON text: the declared schedule of constructed times, with its seed where it draws. `times` is `recorded` or `constructed`; `states` says where they came from: `captured`, `imported` or `none`.
 `token_offset` is the first row in the shard's tokens table and states array. `state_width` is 0 without states."""
 
 PREFIXES: Final[dict[str, pl.DataType]] = {
@@ -149,7 +184,14 @@ PREFIXES: Final[dict[str, pl.DataType]] = {
 SPLIT_TABLE: Final[dict[str, pl.DataType]] = {"family": pl.String(), "split": pl.String()}
 
 TABLES: Final[dict[ShardKind, dict[str, dict[str, pl.DataType]]]] = {
-    "calls": {"calls": CALLS, "words": WORDS, "versions": VERSIONS, "problems": PROBLEMS},
+    "calls": {
+        "calls": CALLS,
+        "words": WORDS,
+        "versions": VERSIONS,
+        "evidence": EVIDENCE,
+        "claims": CLAIMS,
+        "problems": PROBLEMS,
+    },
     "recordings": {"recordings": RECORDINGS, "tokens": TOKENS},
     "prefixes": {"prefixes": PREFIXES},
 }
@@ -163,14 +205,33 @@ ADDED: Final[dict[str, frozenset[str]]] = {
             "decisions",
             "target_statuses",
             "target_writers",
+            "evidence_offset",
+            "evidence",
+            "claim_offset",
+            "claims",
         }
     ),
     "words": frozenset({"uncertainty_us", "provenance"}),
+    "recordings": frozenset({"schedule"}),
+    "tokens": frozenset({"available_us", "ready_us", "source_us"}),
+    "evidence": frozenset(EVIDENCE),
+    "claims": frozenset(CLAIMS),
 }
 """Columns by table that older shards lack, read as null. A table all of whose columns are here may itself be absent."""
+
+
+def offset_column(table: str) -> str:
+    """The column of the calls or recordings table that says where a part's rows of `table` begin."""
+    return f"{table.removesuffix('s')}_offset"
 
 
 def added_columns(table: str) -> dict[str, pl.DataType]:
     """The columns of a table that older shards may lack, with their types."""
     schemas = {name: schema for tables in TABLES.values() for name, schema in tables.items()}
     return {name: dtype for name, dtype in schemas.get(table, {}).items() if name in ADDED.get(table, ())}
+
+
+def with_added(rows: pl.DataFrame, table: str) -> pl.DataFrame:
+    """Rows of a table, with nulls for the added columns that they lack."""
+    lacking = {name: dtype for name, dtype in added_columns(table).items() if name not in rows.columns}
+    return rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in lacking.items())

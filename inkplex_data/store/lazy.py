@@ -17,6 +17,7 @@ from inkplex_data.clock import FRAME_US, US_PER_S
 from inkplex_data.grid import EPAD, PAD
 from inkplex_data.store import frame_streams
 from inkplex_data.store.catalog import IndexTable
+from inkplex_data.store.format import offset_column
 from inkplex_data.store.frame_streams import Column, FrameStream
 from inkplex_data.store.parquet import Schema
 from inkplex_data.store.pushdown import decidable, needed_columns, row_batches
@@ -61,7 +62,7 @@ def scan_index(store: Store, table: IndexTable) -> pl.LazyFrame:
 def scan_rows(store: Store, kind: Literal["calls", "recordings"], table: str, stored: Schema) -> pl.LazyFrame:
     """A table of which calls or recordings have rows, `stored` with their id in front."""
     own_id, own_ix = ("call_id", "call_ix") if kind == "calls" else ("recording_id", "recording_ix")
-    offset, count = f"{table.removesuffix('s')}_offset", table
+    offset, count = offset_column(table), table
     schema = {own_id: pl.String(), **stored}
 
     def read(columns: list[str], predicate: pl.Expr | None) -> Batches:

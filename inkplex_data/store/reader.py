@@ -21,7 +21,7 @@ from inkplex_data.store.catalog import Catalog, family_splits, shard_table
 from inkplex_data.store.describe import description_of, read_pieces, require_store
 from inkplex_data.store.files import Files, open_files
 from inkplex_data.store.forks import check_fork
-from inkplex_data.store.format import WORDS, ShardKind
+from inkplex_data.store.format import CLAIMS, EVIDENCE, WORDS, ShardKind
 from inkplex_data.store.parquet import TableReader
 from inkplex_data.store.publish import ShardInfo, shard_folder
 from inkplex_data.store.snapshot import ShardRef, Snapshot, listed_shard, read_snapshot
@@ -34,6 +34,7 @@ _OPEN_PARTS: Final = 512
 _OWNER_COLUMNS: Final = {
     "calls": (
         "call_id", "call_ix", "shard", "frame_offset", "frames", "word_offset", "words", "version_offset", "versions",
+        "evidence_offset", "evidence", "claim_offset", "claims",
     ),
     "recordings": ("recording_id", "recording_ix", "shard", "token_offset", "tokens", "state_width"),
 }  # fmt: skip
@@ -171,6 +172,14 @@ class Store:
     def versions(self) -> pl.LazyFrame:
         """`call_id` and `memory.tables.VERSIONS`, on the frames of the call."""
         return lazy.scan_rows(self, "calls", "versions", VERSIONS)
+
+    def evidence(self) -> pl.LazyFrame:
+        """`call_id` and `format.EVIDENCE`: what the calls' sidecars give as evidence."""
+        return lazy.scan_rows(self, "calls", "evidence", EVIDENCE)
+
+    def claims(self) -> pl.LazyFrame:
+        """`call_id` and `format.CLAIMS`: what the agents claim, in which words, and on which evidence."""
+        return lazy.scan_rows(self, "calls", "claims", CLAIMS)
 
     def tokens(self) -> pl.LazyFrame:
         """`recording_id` and `memory.tables.TOKENS`."""

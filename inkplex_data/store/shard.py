@@ -20,7 +20,19 @@ from inkplex_data.problems import Problem
 from inkplex_data.store import frame_streams
 from inkplex_data.store.arrays.frame_arrays import FrameArraysWriter, write_group
 from inkplex_data.store.arrays.states_write import StatesWriter
-from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
+from inkplex_data.store.format import (
+    CALLS,
+    CLAIMS,
+    EVIDENCE,
+    PREFIXES,
+    PROBLEMS,
+    RECORDINGS,
+    TABLES,
+    WORDS,
+    ShardKind,
+    offset_column,
+    with_added,
+)
 from inkplex_data.store.parquet import Compression, Schema, TableWriter, fit, row_table
 from inkplex_data.store.publish import ShardInfo, StagedShard
 
@@ -46,8 +58,8 @@ class CallPart:
     `row`: the columns of `format.CALLS` that the builder knows, and any more of its own; `call_id`,
     `split` and `family` are required; `shard`, offsets and counts are filled in here, and `call_ix`
     where it is absent. `streams` has every stream of `frame_streams.STREAMS`, [F] or [F, width]; optional ones may
-    be left out. `words` and `versions` follow `format.WORDS` and `memory.tables.VERSIONS`; their `call_ix` is
-    filled in.
+    be left out. `words`, `versions`, `evidence` and `claims` follow `format.WORDS`, `memory.tables.VERSIONS`,
+    `format.EVIDENCE` and `format.CLAIMS`; their `call_ix` is filled in.
     """
 
     row: dict[str, Any]
@@ -55,6 +67,8 @@ class CallPart:
     words: pl.DataFrame = field(default_factory=lambda: empty(WORDS))
     versions: pl.DataFrame = field(default_factory=lambda: empty(VERSIONS))
     problems: Sequence[Problem] = ()
+    evidence: pl.DataFrame = field(default_factory=lambda: empty(EVIDENCE))
+    claims: pl.DataFrame = field(default_factory=lambda: empty(CLAIMS))
 
     @property
     def frames(self) -> int:
@@ -127,8 +141,12 @@ class CallShardWriter(_ShardWriter):
         super().__init__(root, shard, replaces=replaces)
         self._schema = {**CALLS, **(extra_columns or {})}
         self._arrays = FrameArraysWriter(self._folder / "arrays.zarr", frame_streams.array_layout("calls"))
-        self._words = self._table("words", WORDS)
-        self._versions = self._table("versions", VERSIONS)
+        self._parts = {
+            "words": self._table("words", WORDS),
+            "versions": self._table("versions", VERSIONS),
+            "evidence": self._table("evidence", EVIDENCE),
+            "claims": self._table("claims", CLAIMS),
+        }
         self._problems: list[Problem] = []
         self._ids: set[str] = set()
 
@@ -154,36 +172,41 @@ class CallShardWriter(_ShardWriter):
             "shard": self.shard,
             "frame_offset": self._arrays.frames,
             "frames": frames,
-            "word_offset": self._words.rows,
-            "words": part.words.height,
-            "version_offset": self._versions.rows,
-            "versions": part.versions.height,
         }
+        tables = {
+            "words": part.words,
+            "versions": part.versions,
+            "evidence": part.evidence,
+            "claims": part.claims,
+        }
+        for name, table in tables.items():
+            row |= {offset_column(name): self._parts[name].rows, name: table.height}
         # Everything is checked before anything is written, so that a call refused here leaves no trace.
         index_row = row_table(row, self._schema)
         call_ix = pl.lit(index_row["call_ix"].item(), pl.Int64).alias("call_ix")
-        words = fit(part.words.with_columns(call_ix), WORDS, what="words")
-        versions = fit(part.versions.with_columns(call_ix), VERSIONS, what="versions")
+        fitted = {
+            name: fit(with_added(table.with_columns(call_ix), name), TABLES["calls"][name], what=name)
+            for name, table in tables.items()
+        }
         unknown = {s.name: s.unknown(frames) for s in frame_streams.STREAMS if s.optional}
         self._arrays.append(**{**unknown, **part.streams})
-        self._words.write(words)
-        self._versions.write(versions)
+        for name, table in fitted.items():
+            self._parts[name].write(table)
         self._problems.extend(part.problems)
         self._rows.append(index_row)
         self._ids.add(call_id)
 
     def _finish(self) -> dict[str, int]:
         self._arrays.close()
-        self._words.close()
-        self._versions.close()
+        for table in self._parts.values():
+            table.close()
         self._write_rows("calls", self._schema)
         with self._table("problems", PROBLEMS) as writer:
             writer.write(problem_table(self._problems))
         return {
             "calls": len(self._rows),
             "frames": self._arrays.frames,
-            "words": self._words.rows,
-            "versions": self._versions.rows,
+            **{name: table.rows for name, table in self._parts.items()},
             "problems": len(self._problems),
         }
 
@@ -251,7 +274,7 @@ class RecordingShardWriter(_ShardWriter):
             )
         index_row = row_table(self._open | {"tokens": tokens.height}, RECORDINGS)
         recording_ix = pl.lit(index_row["recording_ix"].item(), pl.Int32).alias("recording_ix")
-        self._tokens.write(tokens.with_columns(recording_ix))
+        self._tokens.write(with_added(tokens.with_columns(recording_ix), "tokens"))
         self._rows.append(index_row)
         self._ids.add(self._open["recording_id"])
         self._open = None

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from inkplex_data.audit.causality import DatedTokens, audit_evidence, audit_versions
+from inkplex_data.audit.causality import DatedTokens, Permission, audit_evidence, audit_versions
 from inkplex_data.errors import CausalityError
 from inkplex_data.memory.versions import SessionClock, build_versions
-from tests.memory.sessions import Session, sessions
+from tests.memory.sessions import Session, permissions, sessions
+from tests.memory.test_permissions import permitted
 
 
 def visibility(versions: pl.DataFrame) -> dict[tuple[int, int], list[tuple]]:
@@ -62,6 +63,31 @@ def test_any_tampering_that_changes_what_is_seen_fails(session: Session, data: s
     assume(visibility(tampered) != visibility(versions))
     with pytest.raises(CausalityError, match=r"step|row"):
         audit_versions(session.tokens, session.clock, tampered, window=session.window)
+
+
+@settings(max_examples=50, deadline=None)
+@given(sessions(), st.data())
+def test_permitted_updates_are_proven_and_a_change_of_them_is_found(
+    session: Session, data: st.DataObject
+) -> None:
+    updates, others = (data.draw(permissions(session), label=name) for name in ("permitted", "claimed"))
+    found, claimed = (
+        build_versions(
+            session.tokens, session.clock, window=session.window, permitted=permitted(listed, session)
+        )
+        for listed in (updates, others)
+    )
+    rules = {
+        "window": session.window,
+        "permissions": [
+            Permission(update.first, update.stop, tuple(update.spans or ())) for update in updates
+        ],
+    }
+    audited = audit_versions(session.tokens, session.clock, found, **rules)
+    assert audited.versions == len(found)
+    if visibility(claimed) != visibility(found):
+        with pytest.raises(CausalityError, match=r"step|row"):
+            audit_versions(session.tokens, session.clock, claimed, **rules)
 
 
 @settings(max_examples=60, deadline=None)

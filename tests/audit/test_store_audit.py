@@ -127,7 +127,7 @@ def test_words_are_found_alike_by_both_routes(with_memory: Path) -> None:
 def test_wrong_memory_is_built_anew_with_the_calls_own_prefix_and_frames(with_memory: Path) -> None:
     store = ink.open_store(with_memory)
     partners = store.calls().filter(pl.col("wrong_memory_of").is_not_null()).collect()
-    windowed = 0
+    windowed = withheld = 0
     for row in partners.iter_rows(named=True):
         call, partner = store.call(row["call_id"]), store.call(row["wrong_memory_of"])
         assert partner.row["family"] != row["family"]
@@ -136,9 +136,13 @@ def test_wrong_memory_is_built_anew_with_the_calls_own_prefix_and_frames(with_me
         assert wrong.prefix_frames == prefix > 0
         clock = SessionClock(partner.row["recording_starts_at_us"], prefix, prefix + call.frames)
         assert wrong.tokens.equals(partner.tokens)
-        assert wrong.versions.equals(build_versions(partner.tokens, clock, window=WINDOW))
-        windowed += not wrong.versions.equals(build_versions(partner.tokens, clock))
-    assert store.window == WINDOW and partners.height == 5 and windowed
+        own = build_versions(partner.tokens, clock, window=WINDOW, permitted=partner.permitted)
+        assert wrong.versions.equals(own)
+        windowed += not wrong.versions.equals(
+            build_versions(partner.tokens, clock, permitted=partner.permitted)
+        )
+        withheld += not wrong.versions.equals(build_versions(partner.tokens, clock, window=WINDOW))
+    assert store.window == WINDOW and partners.height == 5 and windowed and withheld
 
 
 def test_pairs_are_the_same_question_with_other_evidence(with_memory: Path) -> None:
@@ -198,6 +202,14 @@ TOKENS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         ),
         r"is visible but arrives at",
     ),
+    "delivered later than it arrives": (
+        where(SHIFTED, ready_us=ARRIVAL + 1),
+        "does not arrive when it is both available and delivered",
+    ),
+    "available before it happened": (
+        where(SHIFTED, source_us=pl.col("available_us") + 1),
+        "was available before what it tells of happened",
+    ),
     "one arrival earlier": (where(SHIFTED, arrival_us=ARRIVAL - 1), "arrives before row"),
     "another rank": (where(pl.lit(True), rank=pl.col("rank") + 1), "place in the arrival order"),
     "another word": (where(pl.col("word_ix") == 3, word_ix=pl.lit(2)), "another word"),
@@ -256,7 +268,8 @@ def sidecar(change: Callable[[dict[str, Any]], None]) -> Callable[[pl.DataFrame]
 
 
 def updates(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return document["private_updates"]["updates"]
+    """The call of the tool and its result."""
+    return document["private_updates"]["updates"][1:]
 
 
 SIDECARS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
@@ -273,12 +286,20 @@ SIDECARS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "rows that are not there": (lambda d: updates(d)[1].update(rows=[0, 10**6]), "names rows 0 to 1000000"),
     "an update before its evidence": (
-        lambda d: d["evidence"]["items"][0].update(available_at_s=5),
-        "begins before its evidence 'tool_result' arrives at 5",
+        lambda d: updates(d)[0].update(source_events=["tool_result"]),
+        "sidecar update 'tool_call' arrives at .* before its evidence 'tool_result' at",
     ),
-    "a claim before its evidence": (
+    "a claim at another time": (
         lambda d: d["evidence"]["claims"][0].update(start_s=-9.0),
-        "begins before its evidence",
+        "its claim 0 is stored with start_us",
+    ),
+    "evidence of another status": (
+        lambda d: d["evidence"]["items"][0].update(status="failed"),
+        "its evidence 0 is stored with status 'unknown', its sidecar says 'failed'",
+    ),
+    "an update that may be seen longer": (
+        lambda d: d["masks"]["permitted_updates"].append({"update": "tool_call", "start_s": 0.2}),
+        r"is not visible although it arrived at \d+ µs",
     ),
     "permitted before it arrives": (
         lambda d: d["masks"]["permitted_updates"][0].update(start_s=-9.0),

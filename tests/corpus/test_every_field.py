@@ -26,8 +26,11 @@ from inkplex_data.corpus.sidecars.clip_time import TIMES
 from inkplex_data.corpus.sidecars.loss_mask import frame_mask
 from inkplex_data.corpus.sidecars.sidecar import heard_spans, read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
+from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.errors import CallRefused, CausalityError
+from inkplex_data.memory.permissions import permitted_tokens
 from inkplex_data.pipeline.calls.build_call import response_frame, told_columns
+from inkplex_data.pipeline.calls.evidence_tables import claims_table, evidence_table
 from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import ScanJob, scan_call
 from inkplex_data.pipeline.stage import Build
@@ -38,7 +41,8 @@ FRAMES: Final = 32
 
 # What reads a field: `entry` (the call's row: family, split, voice, role, channels, start on the session clock),
 # `refused` (the call is not built), `noted` (a problem is listed), `words` (the words table), `mask` (the loss mask),
-# `columns` (of the calls table), `audit` (the proof fails), `heard` (what counts as heard).
+# `columns` (of the calls table), `audit` (the proof fails), `heard` (what counts as heard), `evidence` (the tables of
+# evidence and claims), `permitted` (which tokens a frame may see).
 ROWS: Final[dict[str, tuple[str, Any]]] = {
     "schema": ("refused", "inkplex/sidecar@9"),
     "identity.clip_id": ("noted", "another"),
@@ -85,8 +89,15 @@ ROWS: Final[dict[str, tuple[str, Any]]] = {
     "evidence.items[].id": ("refused", "e9"),
     "evidence.items[].available_at_s": ("audit", 1.7),
     "evidence.items[].ready_at_s": ("audit", 1.7),
-    "evidence.claims[].start_s": ("audit", 0.15),
-    "evidence.claims[].supported_by": ("audit", ["late"]),
+    "evidence.items[].kind": ("evidence", "tool_error"),
+    "evidence.items[].reference": ("evidence", "another"),
+    "evidence.items[].status": ("evidence", "failed"),
+    "evidence.items[].attribution": ("evidence", "execution"),
+    "evidence.items[].superseded_by": ("evidence", None),
+    "evidence.claims[].text": ("evidence", "another"),
+    "evidence.claims[].start_s": ("evidence", 0.15),
+    "evidence.claims[].end_s": ("evidence", 1.1),
+    "evidence.claims[].supported_by": ("evidence", ["late"]),
     "targets.items[].audio.path": ("noted", "nowhere.wav"),
     "targets.items[].audio.sha256": ("refused", "0" * 64),
     "targets.items[].decision": ("columns", "quiet"),
@@ -103,7 +114,8 @@ ROWS: Final[dict[str, tuple[str, Any]]] = {
     "masks.excluded[].end_s": ("mask", 2.3),
     "masks.excluded[].modality": ("mask", "text"),
     "masks.permitted_updates[].update": ("refused", "u9"),
-    "masks.permitted_updates[].start_s": ("audit", 0.15),
+    "masks.permitted_updates[].start_s": ("permitted", 0.7),
+    "masks.permitted_updates[].end_s": ("permitted", 1.9),
 }
 
 KEPT: Final[dict[str, str]] = {
@@ -127,12 +139,6 @@ KEPT: Final[dict[str, str]] = {
     "reasoning_model.states[].streams": "as above",
     "private_updates.mapping.kind": "whether the clock was measured or made",
     "private_updates.mapping.note": "for people",
-    "evidence.items[].kind": "what sort of event it is",
-    "evidence.items[].reference": "where its content is",
-    "evidence.items[].status": "what became of it",
-    "evidence.items[].attribution": "who says so",
-    "evidence.claims[].text": "what was claimed",
-    "evidence.claims[].end_s": "where the claim ends",
     "targets.items[].text": "the words to teach, before they were spoken",
     "targets.items[].start_s": "where they are",
     "targets.items[].end_s": "where they are",
@@ -148,7 +154,6 @@ KEPT: Final[dict[str, str]] = {
     "history.segments[].playback_ack.at_s": "when it said so",
     "history.segments[].cut": "whether a crop left all of it",
     "masks.excluded[].reason": "why, for people",
-    "masks.permitted_updates[].end_s": "until when an update may be read",
 }
 
 
@@ -267,6 +272,7 @@ def true_sidecar(folder: Path) -> dict[str, Any]:
                     "reference": "r",
                     "status": "completed",
                     "attribution": "source",
+                    "superseded_by": "late",
                     "available_at_s": 0.2,
                     "ready_at_s": 0.3,
                 },
@@ -338,6 +344,12 @@ TOKENS: Final = pl.DataFrame(
 )
 
 
+SAID: Final = (
+    TimedWord("Good", 200_000, 400_000, "SPEAKER_MAIN", None, "given"),
+    TimedWord("morning", 800_000, 1_100_000, "SPEAKER_MAIN", None, "given"),
+)
+
+
 def reading(manifest: Path, document: dict[str, Any], *, scan: bool) -> dict[str, Any]:
     """What a build makes of a sidecar, by who reads it. `scan`: decode the audio, too."""
     folder = manifest.parent
@@ -353,8 +365,15 @@ def reading(manifest: Path, document: dict[str, Any], *, scan: bool) -> dict[str
         "columns": (told_columns(sidecar), response_frame(sidecar, FRAMES)),
         "heard": heard_spans(sidecar),
         "audit": _audited(sidecar, entry),
+        "evidence": (evidence_table(sidecar).rows(), claims_table(sidecar, SAID, "SPEAKER_MAIN").rows()),
+        "permitted": _permitted(sidecar),
     }
     return found | (_scanned(folder, entry) if scan else {})
+
+
+def _permitted(sidecar: Sidecar) -> object:
+    permitted = permitted_tokens(sidecar, TOKENS.height, 3_000_000)
+    return None if permitted is None else (permitted.spans, permitted.group.tolist())
 
 
 def _audited(sidecar: Sidecar, entry: CallEntry) -> str:

@@ -306,13 +306,15 @@ def _read_store(folder: Path) -> None:
                 "prefixes",
                 "words",
                 "versions",
+                "evidence",
+                "claims",
                 "problems",
                 "tokens",
                 "frames",
             ):
                 yield partial(table, store, name)
             for call_id in ("first", "second", "third"):
-                for name in ("codes", "text", "words", "versions", "states"):
+                for name in ("codes", "text", "words", "versions", "evidence", "claims", "states"):
                     yield partial(part, store, call_id, name)
 
     _every(uses())

@@ -14,7 +14,8 @@ from inkplex_data.clock import FRAME_US
 from inkplex_data.errors import UsageError
 from inkplex_data.loader.windows import Cutter, VersionColumns, window_versions
 from inkplex_data.memory.versions import SessionClock, build_versions, shift_versions
-from tests.memory.sessions import token_tables
+from tests.memory.sessions import Session, permissions, token_tables
+from tests.memory.test_permissions import permitted
 
 
 def columns(versions: pl.DataFrame) -> VersionColumns:
@@ -86,9 +87,11 @@ def test_a_window_sees_what_a_call_that_begins_there_sees(
     first = data.draw(st.integers(0, frames))
     stop = data.draw(st.integers(first, frames))
     starts_at_us = start_frame * FRAME_US
-    whole = build_versions(tokens, SessionClock(starts_at_us, 0, frames), window=20)
+    session = Session(tokens, SessionClock(starts_at_us, 0, frames), 20)
+    allowed = data.draw(st.none() | permissions(session).map(lambda updates: permitted(updates, session)))
+    whole = build_versions(tokens, session.clock, window=20, permitted=allowed)
     clock = SessionClock(starts_at_us + first * FRAME_US, prefix, prefix + stop - first)
-    expected = build_versions(tokens, clock, window=20) if stop > first else whole.clear()
+    expected = build_versions(tokens, clock, window=20, permitted=allowed) if stop > first else whole.clear()
     assert rows(window_versions(columns(whole), first, stop, prefix)) == rows(columns(expected))
 
 

@@ -119,8 +119,51 @@ def slow_words(tokens: list[dict]) -> list[dict]:
     return words
 
 
-def slow_versions(tokens: pl.DataFrame, clock: SessionClock, window: int) -> list[tuple]:
-    """The rules of seeds/000, "Current sequence memory", sections 3–5, one step and one token at a time."""
+@dataclass(frozen=True)
+class Update:
+    """Rows [first, stop) that may be seen in `spans` of session µs, an end of None being never; None: not listed."""
+
+    first: int
+    stop: int
+    spans: list[tuple[int, int | None]] | None
+
+
+@st.composite
+def permissions(draw: st.DrawFn, session: Session) -> list[Update]:
+    """Updates of random rows, also overlapping and past the end, some in intervals that begin or end on a step."""
+    count, start_us = len(session.tokens), session.clock.recording_starts_at_us
+    moment = st.integers(-5, session.clock.frames + 5).map(lambda step: start_us + step * 80_000)
+    moment = st.builds(lambda us, by: us + by, moment, st.sampled_from([0, 0, -1, 1, 40_000]))
+    updates = []
+    for _ in range(draw(st.integers(1, 5))):
+        first = draw(st.integers(0, count))
+        spans = []
+        for _ in range(draw(st.integers(0, 3))):
+            begin, end = draw(moment), draw(st.none() | moment)
+            spans.append((begin, end if end is None or end >= begin else begin))
+        updates.append(
+            Update(first, draw(st.integers(first, count + 2)), draw(st.sampled_from([spans, spans, None])))
+        )
+    return updates
+
+
+def may_see(updates: list[Update] | None, row: int, now_us: int) -> bool:
+    """Whether a token may be seen: there is no list, or it is of an update that is permitted now."""
+    own = [update for update in updates or () if update.first <= row < update.stop]
+    return updates is None or any(
+        begin <= now_us and (end is None or now_us < end)
+        for update in own
+        for begin, end in update.spans or ()
+    )
+
+
+def slow_versions(
+    tokens: pl.DataFrame, clock: SessionClock, window: int, updates: list[Update] | None = None
+) -> list[tuple]:
+    """The rules of seeds/000, "Current sequence memory", sections 3–5, one step and one token at a time.
+
+    With permitted updates, a token is seen only where it may be, and whole only while all of its words' tokens may be.
+    """
     laid_out = sorted(tokens.to_dicts(), key=lambda token: (token["call"], token["position"]))
     words = slow_words(laid_out)
     by_arrival = sorted(range(len(laid_out)), key=lambda row: (laid_out[row]["arrival_us"], row))
@@ -136,13 +179,15 @@ def slow_versions(tokens: pl.DataFrame, clock: SessionClock, window: int) -> lis
             return laid_out[row]["arrival_us"] <= now_us and count - rank[row] <= window
 
         for row, token in enumerate(laid_out):
-            if not live(row):
+            if not live(row) or not may_see(updates, row, now_us):
                 opened.pop(row, None)
                 continue
             recency = min(16, (count - rank[row]).bit_length() - 1)
             age = min(14, ((now_us - token["arrival_us"]) // 1_000_000 + 1).bit_length() - 1)
             whole = bool(touched[row]) and all(
-                laid_out[word["completer"]]["arrival_us"] <= now_us and live(min(word["rows"]))
+                laid_out[word["completer"]]["arrival_us"] <= now_us
+                and live(min(word["rows"]))
+                and all(may_see(updates, spelling, now_us) for spelling in [*word["rows"], word["completer"]])
                 for word in touched[row]
             )
             if row in opened and opened[row][3:] == [recency, age, whole]:

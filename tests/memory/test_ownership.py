@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from inkplex_data.clock import UNKNOWN_US
 from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import KINDS
@@ -32,7 +34,9 @@ def asked(
         ids=np.arange(count, dtype=np.int32) + 100 * call,
         kinds=np.full(count, KINDS.index(kind), np.uint8),
         bytes=[f" t{call}".encode()] * count,
-        arrival_us=np.array(arrival_us, np.int64),
+        available_us=np.array(arrival_us, np.int64),
+        ready_us=np.full(count, UNKNOWN_US, np.int64),
+        source_us=np.full(count, UNKNOWN_US, np.int64),
         special=np.zeros(count, bool),
         media=np.full(count, media, np.uint8),
         states_path=None,
@@ -48,6 +52,16 @@ CHAIN = [
     asked(6, [20], cached=(2, 1)),
     asked(7, [], cached=(6, 2)),
 ]
+
+
+def test_clocks_that_nobody_gave_are_null() -> None:
+    one = replace(
+        asked(0, [3, 4, 9]),
+        ready_us=np.array([UNKNOWN_US, 9, 5]),
+        source_us=np.array([-7, UNKNOWN_US, UNKNOWN_US]),
+    )
+    tokens = tabulate([one])[0].select("available_us", "ready_us", "source_us", "arrival_us")
+    assert tokens.rows() == [(3, None, -7, 3), (4, 9, None, 9), (9, 5, None, 9)]
 
 
 def test_prefixes_resolve_through_chains() -> None:

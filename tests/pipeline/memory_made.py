@@ -100,18 +100,22 @@ def _sidecar(recording: Path, line: dict[str, object]) -> dict[str, Any]:
     tokens = tabulate(list(read_recording(recording)))[0]
     starts_at = float(line["recording_starts_at"])  # type: ignore[arg-type]
     updates = []
-    for kind in ("tool_call", "tool_result"):
-        part = tokens.filter(kind=kind)
+    first = tokens.filter(kind="tool_call")["row"].min()
+    for kind, part in (
+        ("before", tokens.head(first)),
+        ("tool_call", tokens.filter(kind="tool_call")),
+        ("tool_result", tokens.filter(kind="tool_result")),
+    ):
         arrives = us_to_seconds(part["arrival_us"].max()) - starts_at  # type: ignore[arg-type]
         updates.append(
             {
                 "id": kind,
                 "rows": [part["row"].min(), part["row"].max() + 1],  # type: ignore[operator]
                 "available_at_s": round(arrives, 6),
-                "source_events": [kind],
+                "source_events": [] if kind == "before" else [kind],
             }
         )
-    result_at = updates[1]["available_at_s"]
+    result_at = updates[2]["available_at_s"]
     return {
         "schema": "inkplex/sidecar@1",
         "identity": {"clip_id": line["id"]},
@@ -130,5 +134,10 @@ def _sidecar(recording: Path, line: dict[str, object]) -> dict[str, Any]:
                 }
             ],
         },
-        "masks": {"permitted_updates": [{"update": "tool_result", "start_s": result_at}]},
+        "masks": {
+            "permitted_updates": [
+                {"update": "tool_result", "start_s": result_at},
+                {"update": "before", "start_s": updates[0]["available_at_s"], "end_s": 0.4},
+            ]
+        },
     }

@@ -30,7 +30,8 @@ def call(number: int, *tokens: dict[str, Any], cached: tuple[int, int] | None = 
     return {"call": number, "cached": prefix, "tokens": list(tokens)}
 
 
-GOOD = [HEADER, call(0, token(), token()), call(1, token(2.0), cached=(0, 2))]
+SCHEDULED = HEADER | {"times": "constructed", "schedule": {"seed": 7}}
+GOOD = [SCHEDULED, call(0, token(), token()), call(1, token(2.0), cached=(0, 2))]
 TWO_TIMES = json.dumps(call(0, token())).replace('"at": 1.0', '"at": 1.0, "at": 2.0')
 
 FAULTY: dict[str, tuple[list[Any], str, tuple[str, ...]]] = {
@@ -98,18 +99,32 @@ def test_each_contradiction_is_one_error_and_the_others_are_published(recipe: Re
         for name in recordings
     ]
     entries.append({"id": "plain", "path": "one.wav", "family": "good"})
+    updates = [{"id": "u", "rows": [1, 9], "available_at_s": 0}]
+    sidecar = {
+        "schema": "inkplex/sidecar@1",
+        "identity": {"clip_id": "outside"},
+        "private_updates": {"updates": updates},
+    }
+    (folder / "outside.sidecar.json").write_text(json.dumps(sidecar))
+    entries.append({**entries[0], "id": "outside", "sidecar": "outside.sidecar.json"})
     summary = build_store(write_manifest(folder, entries), tmp_path / "store", recipe=recipe, workers=1)
     assert (summary.exit_code, summary.calls) == (3, ("good", "plain"))
     problems = {problem.call_id: problem for problem in summary.refused}
-    assert len(problems) == len(summary.refused) == len(FAULTY)
+    assert len(problems) == len(summary.refused) == len(FAULTY) + 1
+    assert problems["outside"].code == "update-rows"
+    assert "update 'u' names rows 1 to 9 of a recording of 3 tokens" in problems["outside"].message
     for name, (_, code, parts) in FAULTY.items():
         assert problems[name].code == code, problems[name]
         for part in (f"{name}.recording.jsonl:", *parts):
             assert part in problems[name].message, problems[name].message
     store = ink.open_store(tmp_path / "store")
-    assert store.call("good").tokens["position"].to_list() == [0, 1, 2]
+    tokens = store.call("good").tokens
+    assert tokens["position"].to_list() == [0, 1, 2]
+    assert tokens["arrival_us"].equals(tokens["available_us"].rename("arrival_us"))
+    row = store.recordings().collect().row(0, named=True)
+    assert (row["times"], json.loads(row["schedule"])) == ("constructed", {"seed": 7})
     refused = store.problems().filter(severity="error").collect()
-    assert sorted(refused["call_id"]) == sorted(FAULTY)
+    assert sorted(refused["call_id"]) == sorted([*FAULTY, "outside"])
 
 
 def test_a_trained_model_is_not_run_on_byte_tokens(tmp_path: Path) -> None:

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inkplex_data.clock import FRAME_US, session_us
 from inkplex_data.grid import KINDS, MASK_AGENT, MASK_ALL, MASK_CALLER
+from inkplex_data.memory.tables import KIND
+from inkplex_data.memory.versions import SessionClock, build_versions
+from inkplex_data.report.clock_delays import Delay, clock_delays
 from inkplex_data.report.view import Memory, PrefixSummary
+from tests.memory.sessions import Session, permissions, sessions
+from tests.memory.test_permissions import permitted
 from tests.report.made import a_view, token_table, word_table
 
 
@@ -34,6 +40,43 @@ def test_memory_is_what_every_frame_sees(
         seen_before = seen
     assert memory.later == len(tokens) - sum(seen_before.values())
     assert not memory.arrivals[:, 0].any()
+
+
+@settings(max_examples=25, deadline=None)
+@given(sessions(), st.data())
+def test_memory_with_permissions_is_what_the_versions_show(session: Session, data: st.DataObject) -> None:
+    tokens = session.tokens.sort("call", "position").with_columns(kind=pl.lit("user", KIND))
+    allowed = permitted(data.draw(permissions(session)), session)
+    clock = SessionClock(session.clock.recording_starts_at_us, 0, session.clock.frames)
+    memory = Memory.of(
+        tokens,
+        starts_at_us=clock.recording_starts_at_us,
+        frames=clock.frames,
+        window=session.window,
+        permitted=allowed,
+    )
+    versions = build_versions(tokens, clock, window=session.window, permitted=allowed)
+    shown = [
+        versions.filter((pl.col("start") <= step) & (step < pl.col("end"))).height
+        for step in range(clock.frames)
+    ]
+    assert memory.live.tolist() == shown
+    seen = sum(memory.before.values()) + memory.arrivals.sum()
+    assert seen == versions["row"].n_unique()
+
+
+def test_delays_between_the_clocks() -> None:
+    tokens = pl.DataFrame(
+        {
+            "source_us": [0, None, 5],
+            "available_us": [1_500_000, 3, 2_000_005],
+            "ready_us": pl.Series([None, None, None], dtype=pl.Int64),
+        }
+    )
+    assert list(map(str, clock_delays(tokens))) == ["event to available 1.500 s (at most 2.000 s)"]
+    assert clock_delays(tokens)[0].tokens == 2
+    ready = tokens.with_columns(ready_us=pl.col("available_us") + pl.Series([10, 80_000, -5]))
+    assert clock_delays(ready)[1] == Delay("available to ready", 3, 10, 80_000)
 
 
 def test_a_token_that_arrives_on_a_frame_is_seen_by_it() -> None:

@@ -39,4 +39,4 @@ def made(_template: Made, tmp_path: Path) -> Made:
     """A made local store that the test may damage."""
     target = tmp_path / "store"
     shutil.copytree(_template.root, target)
-    return Made(str(target), _template.parts, _template.tokens, _template.states)
+    return Made(str(target), dict(_template.parts), dict(_template.tokens), dict(_template.states))

@@ -23,6 +23,8 @@ PAGE = (ROOT / "docs/reference/store.md").read_text(encoding="utf-8")
         ("calls", store_format.CALLS),
         ("words", store_format.WORDS),
         ("versions", VERSIONS),
+        ("evidence", store_format.EVIDENCE),
+        ("claims", store_format.CLAIMS),
         ("recordings", store_format.RECORDINGS),
         ("tokens", TOKENS),
         ("prefixes", store_format.PREFIXES),

@@ -33,7 +33,16 @@ def test_offsets_and_counts_are_filled_in(tmp_path: Path) -> None:
         for number, frames in enumerate([10, 5_000, 7]):
             writer.add(call_part(f"c{number}", frames, words=number, versions=2 * number))
         info = writer.publish()
-    assert info.counts == {"calls": 3, "frames": 5_017, "words": 3, "versions": 6, "problems": 3}
+    counts = {
+        "calls": 3,
+        "frames": 5_017,
+        "words": 3,
+        "versions": 6,
+        "evidence": 0,
+        "claims": 0,
+        "problems": 3,
+    }
+    assert info.counts == counts
     calls = pl.read_parquet(tmp_path / "calls/000003/calls.parquet")
     assert dict(calls.schema) == CALLS
     assert calls["shard"].to_list() == [3, 3, 3]

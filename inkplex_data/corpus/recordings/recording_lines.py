@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from inkplex_data.clock import seconds_to_us
+from inkplex_data.clock import UNKNOWN_US, seconds_to_us
 from inkplex_data.corpus.fields import SECONDS_LIMIT
 from inkplex_data.corpus.jsontext import Line, given_twice, parse_json
 from inkplex_data.corpus.paths import Paths
@@ -24,9 +25,11 @@ from inkplex_data.grid import KINDS, MEDIA
 
 KIND_INDEX: Final = {kind: index for index, kind in enumerate(KINDS)}
 INT32_LIMIT = 2**31
-TOKEN_FIELDS = frozenset({"id", "kind", "text", "bytes_b64", "at", "ready_at", "special", "media"})
+TOKEN_FIELDS = frozenset(
+    {"id", "kind", "text", "bytes_b64", "at", "ready_at", "event_at", "special", "media"}
+)
 REQUEST_FIELDS = frozenset({"call", "cached", "tokens", "states"})
-TIME_TWICE = frozenset({given_twice("at"), given_twice("ready_at")})
+TIME_TWICE = frozenset({given_twice("at"), given_twice("ready_at"), given_twice("event_at")})
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,9 @@ class RecordedRequest:
 
     `cached`: (request, tokens) whose positions come first, so token i is at position `cached[1]` + i.
     `ids` int32 [n]; `kinds` uint8 [n], indices into `grid.KINDS`; `bytes` n byte strings, empty
-    for media; `arrival_us` int64 [n], session time; `special` bool [n]; `media` uint8 [n], 0 for none,
-    1 audio, 2 image. `states_path` names a safetensors file with n rows. `line` is where the request stands.
+    for media; `special` bool [n]; `media` uint8 [n], 0 for none, 1 audio, 2 image. Session times, int64 [n]:
+    `available_us` at the source, `ready_us` delivered to the host and `source_us` of what a token tells of, both
+    UNKNOWN_US where nobody says. `states_path` names a safetensors file with n rows. `line` is where the request stands.
     """
 
     call: int
@@ -44,7 +48,9 @@ class RecordedRequest:
     ids: NDArray[np.int32]
     kinds: NDArray[np.uint8]
     bytes: list[bytes]
-    arrival_us: NDArray[np.int64]
+    available_us: NDArray[np.int64]
+    ready_us: NDArray[np.int64]
+    source_us: NDArray[np.int64]
     special: NDArray[np.bool_]
     media: NDArray[np.uint8]
     states_path: Path | None
@@ -52,6 +58,11 @@ class RecordedRequest:
 
     def __len__(self) -> int:
         return len(self.bytes)
+
+    @cached_property
+    def arrival_us(self) -> NDArray[np.int64]:
+        """int64 [n]: the later of `available_us` and `ready_us`."""
+        return np.maximum(self.available_us, self.ready_us)
 
 
 def parse_header(line: Line) -> RecordingHeader:
@@ -99,7 +110,9 @@ def parse_request(line: Line, paths: Paths) -> RecordedRequest:
         ids=columns.ids,
         kinds=columns.kinds,
         bytes=columns.bytes,
-        arrival_us=columns.arrival_us,
+        available_us=columns.available_us,
+        ready_us=columns.ready_us,
+        source_us=columns.source_us,
         special=columns.special,
         media=columns.media,
         states_path=_states(data.get("states"), paths),
@@ -112,7 +125,9 @@ class _Columns:
         self.ids = np.empty(tokens, np.int32)
         self.kinds = np.empty(tokens, np.uint8)
         self.bytes: list[bytes] = []
-        self.arrival_us = np.empty(tokens, np.int64)
+        self.available_us = np.empty(tokens, np.int64)
+        self.ready_us = np.full(tokens, UNKNOWN_US, np.int64)
+        self.source_us = np.full(tokens, UNKNOWN_US, np.int64)
         self.special = np.zeros(tokens, np.bool_)
         self.media = np.zeros(tokens, np.uint8)
         self._last_time: tuple[object, int] = (self, 0)
@@ -138,12 +153,14 @@ class _Columns:
             self.media[index] = 1 + MEDIA.index(media)
         content = _content(token, index)
         self.bytes.append(b"" if media is not None else content)
-        self.arrival_us[index] = self._arrival_us(token, index)
-
-    def _arrival_us(self, token: dict[str, Any], index: int) -> int:
-        at_us = self._us(token.get("at"), index, "at")
-        ready_at = token.get("ready_at")
-        return at_us if ready_at is None else max(at_us, self._us(ready_at, index, "ready_at"))
+        at_us = self.available_us[index] = self._us(token.get("at"), index, "at")
+        if (ready_at := token.get("ready_at")) is not None:
+            self.ready_us[index] = self._us(ready_at, index, "ready_at")
+        if (event_at := token.get("event_at")) is not None:
+            event_us = self.source_us[index] = self._us(event_at, index, "event_at")
+            if event_us > at_us:
+                rule = f"is after the token was available, at {token['at']} s"
+                _fail("recording-time", f"/tokens/{index}/event_at", event_at, rule)
 
     def _us(self, value: object, index: int, name: str) -> int:
         # A prefill makes hundreds of tokens available at one time: convert it once.

@@ -54,7 +54,11 @@ class Cached(Model):
 
 
 class RecordingToken(Model):
-    """One computed token. Session times in seconds; it has arrived at the later of `at` and `ready_at`."""
+    """One computed token. Session times in seconds; it has arrived at the later of `at` and `ready_at`.
+
+    `event_at`: when what it tells of happened, `at`: when it was available at the source, `ready_at`: when it had
+    been delivered to the host, if that was measured.
+    """
 
     id: Index
     kind: Kind
@@ -67,6 +71,7 @@ class RecordingToken(Model):
     ) = Field(default=None, description="standard base64, for bytes that are not UTF-8 on their own")
     at: Seconds
     ready_at: Seconds | None = None
+    event_at: Seconds | None = None
     special: Flag = False
     media: Literal["audio", "image"] | None = Field(
         default=None, description="placeholder of an audio or image position; carries no bytes"
@@ -78,6 +83,8 @@ class RecordingToken(Model):
             raise ValueError("a token has text or bytes_b64, not both")
         if self.text is None and self.bytes_b64 is None and not self.special and self.media is None:
             raise ValueError("a token that is neither special nor media needs text or bytes_b64")
+        if self.event_at is not None and self.event_at > self.at:
+            raise ValueError("event_at must not be after at: nothing is available before it happens")
         return self
 
 

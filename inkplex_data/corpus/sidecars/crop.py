@@ -12,19 +12,17 @@ from typing import TypeVar
 from inkplex_data.clock import FRAME_US, seconds_to_us, us_to_samples, us_to_seconds
 from inkplex_data.corpus.fields import Interval
 from inkplex_data.corpus.sidecars.clip_time import in_clip_time
+from inkplex_data.corpus.sidecars.history_models import History, HistorySegment, Spans
 from inkplex_data.corpus.sidecars.sidecar_models import (
     Audio,
     Available,
     Claim,
     Evidence,
     Excluded,
-    History,
-    HistorySegment,
     Masks,
     PermittedUpdate,
     PrivateUpdates,
     Sidecar,
-    Spans,
     Target,
     Targets,
     Valid,
@@ -200,6 +198,13 @@ def _private_updates(updates: PrivateUpdates, window: _Window) -> PrivateUpdates
 def _evidence(evidence: Evidence, window: _Window) -> Evidence:
     items = _arriving(evidence.items, window)
     known = {item.id for item in items}
+    # What took an item's place only after the crop is not known in it.
+    items = [
+        item
+        if item.superseded_by is None or item.superseded_by in known
+        else item.model_copy(update={"superseded_by": None, "status": "unknown"})
+        for item in items
+    ]
     claims: list[Claim] = []
     for claim in evidence.claims:
         update: dict[str, object] = {"supported_by": [name for name in claim.supported_by if name in known]}
@@ -286,7 +291,8 @@ def _masks(
         agent=_inside(masks.valid.agent, window),
         caller=_inside(masks.valid.caller, window),
     )
-    permitted = [
+    # A list of which nothing is left still is one: it permits nothing in this part.
+    permitted = masks.permitted_updates and [
         moved
         for update in masks.permitted_updates
         if update.update in known and (moved := _permitted(update, window)) is not None

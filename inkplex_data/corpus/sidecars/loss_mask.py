@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from inkplex_data.clock import FRAME_US, samples_to_us, seconds_to_us
 from inkplex_data.corpus.fields import Interval
-from inkplex_data.corpus.sidecars.sidecar_models import Sidecar, Spans, Words
+from inkplex_data.corpus.sidecars.history_models import Spans
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar, Words
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inkplex_data.clock import seconds_to_us, us_to_samples
+from inkplex_data.corpus.sidecars.history_models import Spans
 from inkplex_data.corpus.sidecars.sidecar import heard_spans
-from inkplex_data.corpus.sidecars.sidecar_models import Sidecar, Spans
+from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 
 SpanUs = tuple[int, int]
 BOUNDARIES: Final = ("generated", "queued", "played", "cancelled")

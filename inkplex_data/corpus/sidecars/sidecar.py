@@ -9,7 +9,8 @@ from pathlib import Path
 from inkplex_data.clock import seconds_to_us
 from inkplex_data.corpus.fields import read_model
 from inkplex_data.corpus.sidecars.clip_time import in_clip_time
-from inkplex_data.corpus.sidecars.sidecar_models import HistorySegment, Masks, Sidecar
+from inkplex_data.corpus.sidecars.history_models import HistorySegment
+from inkplex_data.corpus.sidecars.sidecar_models import Masks, Sidecar
 from inkplex_data.faults import Fault, FaultError
 from inkplex_data.problems import refusal
 
@@ -50,10 +51,9 @@ def _device_played(segment: HistorySegment) -> tuple[tuple[int, int], ...] | Non
 
 
 def availability_faults(sidecar: Sidecar) -> list[Fault]:
-    """Where something is used before it arrived, or updates are out of order.
+    """Where an update may be read before it arrived, or updates are out of order.
 
-    A frame may read an update, and a claim may rest on evidence, only from the later of its
-    `available_at_s` and `ready_at_s` on.
+    A frame may read an update only from the later of its `available_at_s` and `ready_at_s` on.
     """
     faults = []
     updates = sidecar.private_updates.updates if sidecar.private_updates else []
@@ -62,19 +62,13 @@ def availability_faults(sidecar: Sidecar) -> list[Fault]:
             rule = f"arrives before {earlier.id!r} at {earlier.arrival_s} s, which is listed before it"
             faults.append(Fault(rule, f"{later.arrival_s} s", f"/private_updates/updates/{index}"))
     arrival = {update.id: update.arrival_s for update in updates}
-    for index, permitted in enumerate(sidecar.masks.permitted_updates if sidecar.masks else ()):
+    permissions = sidecar.masks.permitted_updates if sidecar.masks else None
+    for index, permitted in enumerate(permissions or ()):
         arrives_s = arrival[permitted.update]
         # A crop puts the start of what was permitted long before to zero, which stays at or after arrival.
         if seconds_to_us(permitted.start_s) < seconds_to_us(arrives_s):
             rule = f"permits {permitted.update!r} before it arrives at {arrives_s} s"
             faults.append(Fault(rule, f"{permitted.start_s} s", f"/masks/permitted_updates/{index}/start_s"))
-    evidence = sidecar.evidence
-    known = {item.id: item.arrival_s for item in evidence.items} if evidence else {}
-    for index, claim in enumerate(evidence.claims if evidence else ()):
-        for name in claim.supported_by if claim.start_s is not None else ():
-            if seconds_to_us(known[name]) > seconds_to_us(claim.start_s or 0.0):
-                rule = f"begins before its evidence {name!r} arrives at {known[name]} s"
-                faults.append(Fault(rule, f"{claim.start_s} s", f"/evidence/claims/{index}/start_s"))
     return faults
 
 

@@ -8,9 +8,9 @@ known to be none.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import Field, Strict, model_validator
+from pydantic import Field, Strict, field_validator, model_validator
 
 from inkplex_data.corpus.fields import (
     Count,
@@ -25,6 +25,7 @@ from inkplex_data.corpus.fields import (
     Text,
 )
 from inkplex_data.corpus.models import Split
+from inkplex_data.corpus.sidecars.history_models import History, Spans
 
 Timed = TypeVar("Timed", "Claim", "Target")
 Unit = Annotated[float, Strict(), Field(ge=0, le=1)]
@@ -225,13 +226,28 @@ class PrivateUpdates(Model):
     updates: list[PrivateUpdate] = Field(default_factory=list)
 
 
+OLDER_STATUS: Final = {"completed": "succeeded", "contradicted": "superseded"}
+"""Names that sidecars may still use, and those that they are read as."""
+
+
 class EvidenceItem(Available):
-    """A tool call, result or error that supports what is said."""
+    """A tool call, result or error that supports what is said.
+
+    `superseded_by` names the item that took its place: from the arrival of that one on nothing may rest on it.
+    """
 
     kind: Literal["tool_call", "tool_result", "tool_error", "statement"]
     reference: Text | None = None
-    status: Literal["pending", "completed", "failed", "contradicted", "unknown"] = "unknown"
+    status: Literal[
+        "pending", "succeeded", "failed", "superseded", "unknown", "completed", "contradicted"
+    ] = Field(default="unknown", description="completed is read as succeeded, contradicted as superseded")
+    superseded_by: Name | None = None
     attribution: Literal["source", "reconstruction", "execution"] | None = None
+
+    @field_validator("status")
+    @classmethod
+    def _newer_name(cls, status: str) -> str:
+        return OLDER_STATUS.get(status, status)
 
 
 class Claim(Model):
@@ -278,40 +294,6 @@ class Targets(Model):
     response_start_s: Seconds | None = None
 
 
-class PlaybackAck(Model):
-    """Acknowledgement of playback. Only the observation of a `playback_device` is evidence of being heard."""
-
-    observation: Literal["playback_device", "local_render", "none"]
-    device: Name | None = None
-    at_s: Seconds
-
-
-Spans = list[Interval] | None
-"""Null: the extent is unknown. An empty list: there was none."""
-
-
-class HistorySegment(Model):
-    """One stretch of earlier speech, with the four boundaries of seeds/000, "Playback and feedback"."""
-
-    id: Name
-    text: Text | None = None
-    source: Literal["agent_output", "teacher"]
-    generated: Spans = None
-    queued: Spans = None
-    played: Spans = None
-    cancelled: Spans = None
-    playback_ack: PlaybackAck | None = None
-    cut: Flag = False
-
-
-class History(Model):
-    """What was said before and during the clip. `begins: cut` means that the conversation began before the clip."""
-
-    begins: Literal["conversation", "cut"] = "conversation"
-    segments: list[HistorySegment] = Field(default_factory=list)
-    sha256: Sha256 | None = Field(default=None, description="digest of the whole history, before any crop")
-
-
 class Excluded(Interval):
     """A stretch in which a modality is missing or uncertain and carries no loss."""
 
@@ -328,7 +310,7 @@ class Valid(Model):
 
 
 class PermittedUpdate(Model):
-    """The interval in which prediction frames may read an update; without `end_s`, it lasts until the clip's end."""
+    """An interval [start, end) in which prediction frames may read an update; without `end_s` it does not end."""
 
     update: Name
     start_s: Seconds
@@ -342,11 +324,15 @@ class PermittedUpdate(Model):
 
 
 class Masks(Model):
-    """What may carry loss, and which private updates each frame may read."""
+    """What may carry loss, and which private updates each frame may read.
+
+    Without a list of permitted updates, all tokens of the recording may be read from their arrival on. With one, no
+    frame reads tokens of updates that it does not name, nor those of no update: an empty list permits nothing.
+    """
 
     valid: Valid = Valid()
     excluded: list[Excluded] = Field(default_factory=list)
-    permitted_updates: list[PermittedUpdate] = Field(default_factory=list)
+    permitted_updates: list[PermittedUpdate] | None = None
 
 
 class Sidecar(Model):
@@ -369,9 +355,12 @@ class Sidecar(Model):
         updates = _unique("private_updates/updates", self.private_updates and self.private_updates.updates)
         evidence = _unique("evidence/items", self.evidence and self.evidence.items)
         _unique("history/segments", self.history and self.history.segments)
+        for item in self.evidence.items if self.evidence else ():
+            if item.superseded_by is not None:
+                _known("evidence/items", [item.superseded_by], evidence - {item.id})
         for claim in self.evidence.claims if self.evidence else ():
             _known("evidence/claims", claim.supported_by, evidence)
-        for permitted in self.masks.permitted_updates if self.masks else ():
+        for permitted in (self.masks.permitted_updates if self.masks else None) or ():
             _known("masks/permitted_updates", [permitted.update], updates)
         return self
 

@@ -32,6 +32,12 @@ from inkplex_data.pipeline.calls.augmentation import (
 )
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.pipeline.calls.encode import encode
+from inkplex_data.pipeline.calls.evidence_tables import (
+    claims_table,
+    evidence_table,
+    note_claims,
+    permissions,
+)
 from inkplex_data.pipeline.calls.playback_cuts import PlaybackCuts
 from inkplex_data.pipeline.calls.prepare import main_speaker, prepare_call
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
@@ -132,7 +138,11 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     if job.memory is not None and recipe.memory is not None:
         tokens, whole = (load_field(job.memory.folder, ReadRecording, name) for name in ("tokens", "whole"))
         clock = SessionClock(entry.recording_starts_at_us, 0, frames)
-        versions = build_versions(tokens, clock, window=recipe.memory.window, whole=whole)
+        permitted = permissions(sidecar, tokens.height, entry.recording_starts_at_us, log)
+        versions = build_versions(
+            tokens, clock, window=recipe.memory.window, whole=whole, permitted=permitted
+        )
+    note_claims(sidecar, words, main, log)
     agent_words = sum(word.is_by(main) for word in words)
     row = _row(job, placed, sidecar, dropped=log.count(*WORD_DROPS))
     # What was divided has channels of the ledger's file, not of the corpus's.
@@ -155,6 +165,8 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         words=words_table(words, pieces, text),
         versions=versions,
         problems=log.problems,
+        evidence=evidence_table(sidecar),
+        claims=claims_table(sidecar, words, main),
     )
 
 
@@ -338,7 +350,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=9,
+    version=10,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text", "words.uncertainty_limit_s"),

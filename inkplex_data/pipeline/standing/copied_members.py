@@ -20,7 +20,7 @@ from inkplex_data.pipeline.target import Target
 from inkplex_data.problems import Problem
 from inkplex_data.store.describe import read_description
 from inkplex_data.store.files import open_files
-from inkplex_data.store.format import WORDS
+from inkplex_data.store.format import TABLES, WORDS, offset_column
 from inkplex_data.store.frame_streams import stored_in
 from inkplex_data.store.reader import Store
 from inkplex_data.store.shard import CallPart
@@ -71,7 +71,7 @@ class Copies:
         limit_s = recipe.prefix.voice_max_s if recipe.prefix is not None else 0.0
         found = []
         for row in rows:
-            words = self._rows(row, "words", "word_offset").select(list(TimedWord.__dataclass_fields__))
+            words = self._rows(row, "words").select(list(TimedWord.__dataclass_fields__))
             timed = [TimedWord(**word) for word in words.iter_rows(named=True)]
             start_us, end_us = voice_stretch(timed, speaker=recipe.text.main_speaker, limit_s=limit_s)
             own = (row["call_id"], row["voice"], row["split"], row["family"], row["audio_sha256"])
@@ -86,13 +86,17 @@ class Copies:
         return CallPart(
             dict(row),
             self._streams("calls", row),
-            self._rows(row, "words", "word_offset").select(list(WORDS)),
-            self._rows(row, "versions", "version_offset"),
+            self._rows(row, "words").select(list(WORDS)),
+            self._rows(row, "versions"),
             problems,
+            self._rows(row, "evidence"),
+            self._rows(row, "claims"),
         )
 
-    def _rows(self, row: Row, table: str, offset: str) -> pl.DataFrame:
-        return self._store.table("calls", row["shard"], table).read(row[offset], row[table])
+    def _rows(self, row: Row, table: str) -> pl.DataFrame:
+        if not row[table]:  # null in a shard that was written before there was such a table
+            return pl.DataFrame(schema=TABLES["calls"][table])
+        return self._store.table("calls", row["shard"], table).read(row[offset_column(table)], row[table])
 
     def _streams(self, kind: Any, row: Row) -> dict[str, np.ndarray]:
         first, stop = row["frame_offset"], row["frame_offset"] + row["frames"]

@@ -63,8 +63,9 @@ def check_content(files: Files, info: ShardInfo, broken: Collection[str]) -> Ite
     """
     sound: set[str] = set()
     for name, schema in TABLES[info.kind].items():
-        key = f"{info.key}/{name}.parquet"
-        if files.describe(key) in broken:
+        key, added = f"{info.key}/{name}.parquet", ADDED.get(name, frozenset())
+        older = name not in info.counts and added >= schema.keys()
+        if files.describe(key) in broken or older:
             continue
         try:
             reader = TableReader(files, key)
@@ -75,7 +76,6 @@ def check_content(files: Files, info: ShardInfo, broken: Collection[str]) -> Ite
             continue
         if reader.rows != info.counts.get(name):
             yield _mismatch(reader.where, f"has {reader.rows:,} rows", info, name)
-        added = ADDED.get(name, frozenset())
         wrong = [
             column
             for column, dtype in schema.items()
@@ -125,12 +125,20 @@ def _check_arrays(files: Files, info: ShardInfo) -> Iterator[Fault]:
 def _check_offsets(files: Files, info: ShardInfo, table: pl.DataFrame) -> Iterator[Fault]:
     """Rows of calls, recordings or prefixes follow each other without a gap and fill what they point into."""
     pointers = {
-        "calls": [("frame_offset", "frames"), ("word_offset", "words"), ("version_offset", "versions")],
+        "calls": [
+            ("frame_offset", "frames"),
+            ("word_offset", "words"),
+            ("version_offset", "versions"),
+            ("evidence_offset", "evidence"),
+            ("claim_offset", "claims"),
+        ],
         "recordings": [("token_offset", "tokens")],
         "prefixes": [("frame_offset", "frames")],
     }[info.kind]
     where = files.describe(f"{info.key}/{info.kind}.parquet")
     for offset, count in pointers:
+        if offset not in table.columns and offset in ADDED.get(info.kind, ()):
+            continue
         ends = table[count].cast(pl.Int64).cum_sum()
         if not (table[offset] == ends - table[count]).all() or (ends.last() or 0) != info.counts.get(count):
             yield store_fault(

@@ -17,15 +17,8 @@ from inkplex_data.audio.files.write_audio import write_wav_into
 from inkplex_data.clock import FRAME_US, SAMPLE_RATE_HZ, seconds_to_us, us_to_seconds
 from inkplex_data.corpus.assemble import SIDECAR_SUFFIX
 from inkplex_data.corpus.fields import Interval
-from inkplex_data.corpus.sidecars.sidecar_models import (
-    Audio,
-    Channel,
-    History,
-    HistorySegment,
-    Identity,
-    PlaybackAck,
-    Sidecar,
-)
+from inkplex_data.corpus.sidecars.history_models import History, HistorySegment, PlaybackAck
+from inkplex_data.corpus.sidecars.sidecar_models import Audio, Channel, Identity, Sidecar
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import AUDIO_CARD
 from inkplex_data.speech.codec import load_codec

@@ -194,7 +194,7 @@ def call_memory(
 
     `call` may carry a partner's memory (`Call.wrong_memory`) or be another call altogether. window: newest
     tokens that stay live, as the store was built. starts_at_us: session time of the call's frame 0, the call's
-    own by default.
+    own by default. Which updates a step may see is what the sidecar of the call whose memory it is permits.
     """
     states = call.states
     starts_at_us = call.recording_starts_at_us if starts_at_us is None else starts_at_us
@@ -202,7 +202,7 @@ def call_memory(
         return None
     tokens = call.tokens
     clock = SessionClock(starts_at_us + first * FRAME_US, prefix_frames, steps)
-    versions = build_versions(tokens, clock, window=window)
+    versions = build_versions(tokens, clock, window=window, permitted=call.permitted)
     rows = versions["row"].to_numpy()
     low, high = (int(rows.min()), int(rows.max()) + 1) if len(rows) else (0, 0)
     tokens = tokens[low:high]

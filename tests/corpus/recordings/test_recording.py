@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inkplex_data.clock import seconds_to_us
+from inkplex_data.clock import UNKNOWN_US, seconds_to_us
 from inkplex_data.corpus.recordings.recording import (
     RecordedRequest,
     Recording,
@@ -51,6 +51,7 @@ def test_columns(tmp_path: Path) -> None:
                 "bytes_b64": base64.b64encode(b"\xf0\x9f").decode(),
                 "at": 1,
                 "ready_at": 3,
+                "event_at": -0.5,
             },
             {"id": 3, "kind": "other", "special": True, "at": 4, "ready_at": 3.5},
             {"id": 4, "kind": "user", "media": "image", "text": "<img>", "at": -1},
@@ -70,6 +71,9 @@ def test_columns(tmp_path: Path) -> None:
     assert first.bytes == ["é".encode(), b"\xf0\x9f", b"", b""]
     assert first.arrival_us.tolist() == [2_320_000, 3_000_000, 4_000_000, -1_000_000]
     assert first.arrival_us.dtype == np.int64
+    assert first.available_us.tolist() == [2_320_000, 1_000_000, 4_000_000, -1_000_000]
+    assert first.ready_us.tolist() == [UNKNOWN_US, 3_000_000, 3_500_000, UNKNOWN_US]
+    assert first.source_us.tolist() == [UNKNOWN_US, -500_000, UNKNOWN_US, UNKNOWN_US]
     assert first.special.tolist() == [False, False, True, False]
     assert first.media.tolist() == [0, 0, 0, 2]
     assert first.states_path == tmp_path / "s.safetensors"
@@ -128,6 +132,12 @@ BAD_CALLS: list[tuple[Any, str, str]] = [
     (call(TOKEN | {"at": True}), "recording-time", "(got True)"),
     (call(TOKEN | {"at": 1e18}), "recording-time", "(got 1e+18)"),
     (call(TOKEN | {"ready_at": "x"}), "recording-time", "/tokens/0/ready_at"),
+    (call(TOKEN | {"event_at": "x"}), "recording-time", "/tokens/0/event_at"),
+    (
+        call(TOKEN | {"event_at": 1.6}),
+        "recording-time",
+        "/tokens/0/event_at is after the token was available",
+    ),
     (call(TOKEN | {"time": 3}), "recording-token", "/tokens/0/time is not a known field"),
     (call(TOKEN | {"id": -1}), "recording-token", "/tokens/0/id"),
     (call(TOKEN | {"id": True}), "recording-token", "/tokens/0/id"),
@@ -229,6 +239,7 @@ TOKENS = st.fixed_dictionaries(
         "text": st.one_of(st.just("a"), VALUES),
         "bytes_b64": st.one_of(st.just("YQ=="), VALUES),
         "ready_at": VALUES,
+        "event_at": VALUES,
         "special": VALUES,
         "media": VALUES,
         "extra": VALUES,
@@ -242,8 +253,10 @@ VALIDATOR = jsonschema.Draft202012Validator(schemas()["recording"])
 
 
 def beyond_the_schema(document: Any) -> bool:
-    """The two rules between fields that a schema of this size does not state."""
+    """The three rules between fields that a schema of this size does not state."""
     return any(
+        token.get("event_at") is not None and token["event_at"] > token["at"] for token in document["tokens"]
+    ) or any(
         (token.get("text") is None) == (token.get("bytes_b64") is None)
         and (
             token.get("text") is not None or (token.get("special") is not True and token.get("media") is None)

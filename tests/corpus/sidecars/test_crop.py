@@ -155,6 +155,25 @@ def test_every_group_moves_by_its_own_rule() -> None:
     Sidecar.model_validate(part)
 
 
+def test_what_supersedes_evidence_only_later_is_not_known_in_a_crop() -> None:
+    items = [
+        {
+            "id": "old",
+            "kind": "tool_result",
+            "available_at_s": 1,
+            "status": "superseded",
+            "superseded_by": "new",
+        },
+        {"id": "new", "kind": "tool_result", "available_at_s": 4},
+    ]
+    full = sidecar(evidence={"items": items}, masks={"permitted_updates": []})
+    for end_us, status, successor in ((4_000_000, "unknown", None), (4_000_001, "superseded", "new")):
+        part = crop(full, 2_000_000, end_us)
+        assert part.evidence is not None and part.masks is not None
+        assert (part.evidence.items[0].status, part.evidence.items[0].superseded_by) == (status, successor)
+        assert part.masks.permitted_updates == [], "a list that permits nothing stays one"
+
+
 def test_an_empty_or_early_crop_is_an_error() -> None:
     for start_us, end_us in ((5, 5), (6, 5), (-1, 5)):
         with pytest.raises(UsageError, match="0 ≤ start < end"):

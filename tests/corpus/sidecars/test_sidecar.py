@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inkplex_data.corpus.sidecars.claims import claim_faults
 from inkplex_data.corpus.sidecars.loss_mask import frame_mask
 from inkplex_data.corpus.sidecars.sidecar import (
     Heard,
@@ -194,11 +195,8 @@ def test_use_before_arrival_is_named() -> None:
         },
     }
     pointers = [fault.pointer for fault in availability_faults(sidecar(**groups))]
-    assert pointers == [
-        "/private_updates/updates/1",
-        "/masks/permitted_updates/0/start_s",
-        "/evidence/claims/0/start_s",
-    ]
+    assert pointers == ["/private_updates/updates/1", "/masks/permitted_updates/0/start_s"]
+    assert [fault.pointer for fault in claim_faults(sidecar(**groups))] == ["/evidence/claims/0/start_s"]
     assert availability_faults(sidecar()) == []
 
 

@@ -20,7 +20,9 @@ from inkplex_data.store.verify import verify_store
 from tests.pipeline.conftest import tree, write_call
 from tests.pipeline.standing.conftest import Standing, line, write_recording
 
-PLACE = ("shard", "frame_offset", "word_offset", "version_offset", "call_ix")
+PLACE = (
+    "shard", "frame_offset", "word_offset", "version_offset", "evidence_offset", "claim_offset", "call_ix",
+)  # fmt: skip
 """Columns that say where a call lies; all others say what it is."""
 
 

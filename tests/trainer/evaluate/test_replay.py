@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -248,6 +249,39 @@ def test_memory_is_training_s_and_goes_on_past_the_recording(
     assert longer.end.max() == steps + 40
     assert torch.equal(longer.states[: len(wanted.states)], wanted.states)
     torch.testing.assert_close(longer.text_features[: wanted.tokens], wanted.text_features)
+
+
+def test_memory_is_what_the_sidecar_permits_also_past_the_call(store: Store, lm: PersonaPlexLM) -> None:
+    """An update that may be read for 0.64 s, and again from the call's end on, when only generation goes on."""
+    call = call_of(store)
+    setup = {"id": "setup", "rows": [0, 2], "available_at_s": 0}
+    sidecar = {
+        "schema": "inkplex/sidecar@1",
+        "identity": {"clip_id": call.call_id},
+        "private_updates": {"updates": [setup, {"id": "u", "rows": [2, 6], "available_at_s": 0}]},
+        "masks": {
+            "permitted_updates": [
+                {"update": "setup", "start_s": 0},
+                {"update": "u", "start_s": 0.16, "end_s": 0.8},
+                {"update": "u", "start_s": FRAMES * 0.08},
+            ]
+        },
+    }
+    permitted = Call(store, {**call.row, "claims": 0, "sidecar": json.dumps(sidecar)})
+    steps = PREFIX_FRAMES + FRAMES + 20
+
+    def seen(of: Call) -> list[set[int]]:
+        memory = call_memory(
+            of, prefix_frames=PREFIX_FRAMES, first=0, steps=steps, text_table=lm.text_emb.weight
+        )
+        assert memory is not None and int(memory.row.min()) == 0
+        live = [(memory.start <= step) & (step < memory.end) for step in range(steps)]
+        return [set(memory.row[own].tolist()) for own in live]
+
+    for step, (shown, arrived) in enumerate(zip(seen(permitted), seen(call), strict=True)):
+        frame = max(step - PREFIX_FRAMES, 0)
+        is_open = 2 <= frame < 10 or frame >= FRAMES
+        assert shown == (arrived if is_open else arrived & {0, 1}), frame
 
 
 def test_memory_is_of_the_moment(store: Store, lm: PersonaPlexLM) -> None:
