@@ -73,17 +73,24 @@ def trace(
 def states(
     recording: Path = typer.Argument(..., metavar="RECORDING", help="A recording.jsonl."),
     folder: Path = typer.Argument(
-        ..., metavar="STATES_FOLDER", help="Safetensors files, one per request, with its number in the name."
+        ...,
+        metavar="STATES_FOLDER",
+        help="Safetensors files, one per request, named by their metadata or by the number in the file's name.",
     ),
     out: Path = typer.Option(
         ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recording and its states."
+    ),
+    accept_unidentified_states: bool = typer.Option(
+        False,
+        "--accept-unidentified-states",
+        help="Take files that do not say which model computed them; the recording marks them for ever.",
     ),
 ) -> None:
     """Add a serving engine's captures to a recording: three rows per computed token, checked and copied."""
     from inkplex_data.memory.capture.recordings_with_states import attach_states
 
     with progress_bar("tokens") as advance:
-        result = attach_states(recording, folder, out, progress=advance)
-    say(
-        f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width {result.width}"
-    )
+        result = attach_states(
+            recording, folder, out, accept_unidentified=accept_unidentified_states, progress=advance
+        )
+    say(result.text())

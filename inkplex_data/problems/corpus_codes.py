@@ -35,6 +35,10 @@ CORPUS = table(
             "The manifest and the sidecar say different things about the call.",
             "Correct one of the two, or leave the field out of one.",
         ),
+        "sidecar-model-differs": error(
+            "The sidecar's `reasoning_model` is not the one whose states the call reads.",
+            "Correct the sidecar, or name the recording that belongs to the call.",
+        ),
         "duration-invalid": info(
             "The stated duration is not a positive number of seconds; the decoded audio decides.",
         ),

@@ -93,9 +93,16 @@ RECORDINGS: Final[dict[str, pl.DataType]] = {
     "branch_at_us": pl.Int64(),
     "content_sha256": pl.String(),
     "states": pl.String(),
+    "states_identity": pl.String(),
+    "state_digests": pl.List(pl.Struct({"request": pl.Int32(), "rows": pl.Int64(), "sha256": pl.String()})),
 }
 """`times` is `recorded` or `constructed`; `states` says where they came from: `captured`, `imported` or `none`.
-`token_offset` is the first row in the shard's tokens table and states array. `state_width` is 0 without states."""
+`token_offset` is the first row in the shard's tokens table and states array. `state_width` is 0 without states.
+`states_identity`: JSON of `corpus.recordings.states_identity`; `state_digests`: per request the SHA-256 of its rows, as
+little-endian uint16 in layout order. Both are null in stores of before."""
+
+LATER_COLUMNS: Final = frozenset({"states_identity", "state_digests"})
+"""Columns that stores of before do not have; they are null there."""
 
 PREFIXES: Final[dict[str, pl.DataType]] = {
     "prefix_id": pl.String(),

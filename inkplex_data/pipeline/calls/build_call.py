@@ -15,6 +15,7 @@ from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, samples_to_us, seconds_to_us
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
+from inkplex_data.corpus.sidecars.model_check import ReadModel, model_faults
 from inkplex_data.corpus.sidecars.sidecar import frame_mask
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
@@ -38,7 +39,7 @@ from inkplex_data.pipeline.calls.withheld_text import withhold
 from inkplex_data.pipeline.recordings import ReadRecording
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stage import Job, Stage
-from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.shard import CallPart, empty
@@ -54,6 +55,8 @@ class MemoryRef:
     recording_id: str
     folder: Path = field(compare=False)
     sha256: str
+    read: ReadModel
+    """What the sidecar's `reasoning_model` must agree with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,7 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     log.extend([*found.problems, *job.notes])
     words = list(found.words)
     sidecar = prepared.text.sidecar
+    _check_model(sidecar, job.memory)
     streams = CallStreams(prepared.audio, job.scan, recipe)
     made = streams.transforms()
     augmentation = prepare(streams, recipe, entry.call_id, job.split)
@@ -145,6 +149,14 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         versions=versions,
         problems=log.problems,
     )
+
+
+def _check_model(sidecar: Sidecar | None, memory: MemoryRef | None) -> None:
+    """Refuse a call whose sidecar names another reasoning model than the one that it reads. Raises CallRefused."""
+    if sidecar is not None and sidecar.reasoning_model is not None and memory is not None:
+        faults = model_faults(sidecar.reasoning_model, memory.read)
+        if faults:
+            raise refusal("sidecar-model-differs", f"reasoning_model: {'; '.join(faults)}")
 
 
 def text_stream(

@@ -17,7 +17,16 @@ from inkplex_data.store.arrays.frame_arrays import FrameArrayReader
 from inkplex_data.store.arrays.states_read import StatesReader
 from inkplex_data.store.digests import digest_stored
 from inkplex_data.store.files import RESTORE, Files
-from inkplex_data.store.format import CALLS, FRAME_CHUNK, PREFIXES, PROBLEMS, RECORDINGS, WORDS, ShardKind
+from inkplex_data.store.format import (
+    CALLS,
+    FRAME_CHUNK,
+    LATER_COLUMNS,
+    PREFIXES,
+    PROBLEMS,
+    RECORDINGS,
+    WORDS,
+    ShardKind,
+)
 from inkplex_data.store.parquet import Schema, TableReader
 from inkplex_data.store.publish import ShardInfo
 
@@ -83,7 +92,11 @@ def check_content(files: Files, info: ShardInfo, broken: Collection[str]) -> Ite
             continue
         if reader.rows != info.counts.get(name):
             yield _mismatch(reader.where, f"has {reader.rows:,} rows", info, name)
-        wrong = [column for column, dtype in schema.items() if reader.schema.get(column) != dtype]
+        wrong = [
+            column
+            for column, dtype in schema.items()
+            if reader.schema.get(column, dtype if column in LATER_COLUMNS else None) != dtype
+        ]
         if wrong:
             what = f"its columns {', '.join(wrong)} are missing or of another type"
             yield store_fault("wrong-columns", reader.where, what, RESTORE)
