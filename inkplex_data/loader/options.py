@@ -11,6 +11,7 @@ from inkplex_data.grid import PLAN_LIMIT
 from inkplex_data.libraries import require
 from inkplex_data.loader.loader import Loader, Order
 from inkplex_data.loader.samples import Memory
+from inkplex_data.loader.state_models import refuse_mixed
 from inkplex_data.loader.windows import CONTEXT_FRAMES, Cut, Cutter
 from inkplex_data.store.reader import Store, open_store
 from inkplex_data.store.snapshot import listed_shard
@@ -57,8 +58,8 @@ def make_loader(
     call_ids: only these calls. group: samples that all ranks take together, such as those of one update
     (`Loader.groups`). plan_limit: versions that a chunk of the plan may hold.
 
-    Raises UsageError for options that make no sense together and for a split without calls, StoreError or
-    StoreCorruptError for a store that is not as its snapshot lists it, MissingLibraryError without torch.
+    Raises UsageError for options that make no sense together and for a split without calls, ConfigError for memories of
+    two reasoning models, StoreError or StoreCorruptError for a store that is not as its snapshot lists it, MissingLibraryError without torch.
     """
     require("torch", extra="train", needed_for="loading batches")
     many = [store] if isinstance(store, Store | str | os.PathLike) else list(store)
@@ -82,6 +83,8 @@ def make_loader(
     for one in opened:
         for ref in one.snapshot.shards:
             listed_shard(one.files, ref)
+    if memory != "none":
+        refuse_mixed(opened)
     return Loader(
         opened,
         order,

@@ -87,8 +87,9 @@ class StatesIdentity(Model):
 def differing_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """The fields of two descriptions (`StatesIdentity.described`) that differ, with both values. A field that one of
     them lacks, as descriptions of before do, says nothing."""
+    named = {"id": "model", "sha256": "revision"}
     return [
-        f"{name} {one[name]!r} and {other[name]!r}"
+        f"{named.get(name, name)} {one[name]!r} and {other[name]!r}"
         for name in one
         if name in other and one[name] != other[name]
     ]

@@ -287,10 +287,11 @@ def _write(
         for number, line in enumerate(numbered_lines(path)):
             data = parse_json(line.data)
             if number == 0:
-                data.pop("states_identity", None)
                 if provenance:
                     data |= {"provenance": {**(data.get("provenance") or {}), **provenance}}
-                if identity is not None:
+                if identity is None:
+                    data.pop("states_identity", None)
+                else:
                     data["states_identity"] = identity.as_dict()
                     data |= {} if identity.model is None else {"model": identity.model}
             else:
