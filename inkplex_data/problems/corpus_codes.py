@@ -72,6 +72,12 @@ TRACES = table(
             "A message has an invalid time, or one before the time of an earlier message.",
             "Correct the time, or remove all times of the dialogue; a declared schedule then stands in for them.",
         ),
+        "trace-field-unknown": info(
+            "A trace holds a field that its reader does not understand; nothing of it is in the recordings.",
+        ),
+        "trace-role-unknown": info(
+            "A message of a trace has a role that its reader does not understand; its text is kept under that name, as of kind other.",
+        ),
         "trace-template": error(
             "The tokenizer's chat template refuses the dialogue.",
             "Correct the messages, or give tokenizer.json alone to use Inkling's own framing.",

@@ -97,7 +97,7 @@ def test_a_heard_history_is_part_of_every_later_input(tmp_path: Path) -> None:
         ([SPAN], 4, "has 5 rows of 50 ms for 4 audio tokens"),
         ([{**SPAN, "end_s": 1.5}], 5, "ends after 1.000 s, before 1.5 s"),
         ([{**SPAN, "channel": 2}], 5, "has 2 channels, none of number 2"),
-        ([{**SPAN, "end_s": 0.4}, {**SPAN, "token": 4}], 8, "two spans stand for the same audio tokens"),
+        ([{**SPAN, "end_s": 0.4}, {**SPAN, "token": 4}], 7, "two spans stand for the same audio tokens"),
         ([{**SPAN, "token": 1}], 5, "must be the index of an audio token"),
         ([{**SPAN, "end_s": 0.25}], 5, "end_s must be after start_s"),
         ([{**SPAN, "path": "none.wav"}], 5, "does not exist"),
