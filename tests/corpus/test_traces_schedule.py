@@ -67,7 +67,9 @@ def test_arrivals_never_fall_and_recorded_times_bound_the_others(
             if opens_answer and later:
                 assert at_us <= min(later)
         if one.request.message in known:
-            assert set(one.generated_at_us) <= {known[one.request.message]}
+            end_us, answer = known[one.request.message], dialogue.messages[one.request.message]
+            spread = one.generated_at_us if answer.starts_us is None else one.generated_at_us[-1:]
+            assert set(spread) == {end_us} and one.generated_at_us[0] <= end_us
     assert timed.end_us == (before_us if timed.requests else 0)
 
 

@@ -173,7 +173,9 @@ class _Clock:
         )
         self.recorded = all(us is not None for us in known) and not is_spread
         self._available: list[int] = []
-        self._now = self._answered_us = self._heard_us = min(0, *(us for us in known if us is not None), 0)
+        self._now = self._answered_us = self._heard_us = min(
+            us for us in (0, *known, *begun) if us is not None
+        )
         # The next recorded time at or after each message: nothing before it can take longer.
         self._bounds: list[int | None] = [None] * (len(known) + 1)
         for index in range(len(known) - 1, -1, -1):
@@ -246,5 +248,6 @@ class _Clock:
         return times
 
     def _bounded(self, us: int, index: int) -> int:
+        """`us`, but not after the next recorded time; a message may begin before an earlier one is complete."""
         bound = self._bounds[index]
-        return us if bound is None else min(us, bound)
+        return us if bound is None else max(self._now, min(us, bound))
