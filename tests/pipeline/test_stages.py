@@ -20,6 +20,7 @@ from inkplex_data.audio.files.audio_source import open_audio
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.read_corpus import read_corpus
+from inkplex_data.corpus.sidecars.model_check import ReadModel
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.pipeline.calls.agent_side import AGENT_SIDE, AgentSideJob
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob, MemoryRef
@@ -142,7 +143,7 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
             family="two",
             split="train",
             prefix_id="p",
-            memory=MemoryRef("task", folder, "0"),
+            memory=MemoryRef("task", folder, "0", ReadModel("m", "t", 3, files=("f",))),
         ),
     }
 

@@ -84,18 +84,18 @@ class Dialogue:
 
     def with_moments(self, meaning: Moment) -> Dialogue:
         """With every message's one moment as its beginning or its end."""
-        name = "at_us" if meaning == "end" else "starts_us"
-        messages = (
-            message
-            if message.moment_us is None
-            else replace(
-                message,
-                moment_us=None,
-                **({name: message.moment_us} if getattr(message, name) is None else {}),
-            )
-            for message in self.messages
-        )
-        return replace(self, messages=tuple(messages))
+        return replace(self, messages=tuple(_placed(message, meaning) for message in self.messages))
+
+
+def _placed(message: Message, meaning: Moment) -> Message:
+    moment_us = message.moment_us
+    if moment_us is None:
+        return message
+    if meaning == "end":
+        return replace(message, moment_us=None, at_us=moment_us if message.at_us is None else message.at_us)
+    return replace(
+        message, moment_us=None, starts_us=moment_us if message.starts_us is None else message.starts_us
+    )
 
 
 class Unread:
