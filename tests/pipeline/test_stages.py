@@ -317,7 +317,7 @@ def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job
             family="two",
             split="train",
             prefix_id=None,
-            memory=MemoryRef("task", RECORDING.folder(task), found.sha256),
+            memory=MemoryRef("task", RECORDING.folder(task), found.sha256, found.read_model()),
         )
 
     voice_plan = PrefixPlan("p", VoiceSample("amy", "train", "two", None, 0, 400_000), None)
