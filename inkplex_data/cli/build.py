@@ -87,6 +87,11 @@ def build(
         None, help="Folder that the corpus's paths must stay inside; its own folder by default."
     ),
     strict: bool = typer.Option(False, "--strict", help="Refuse calls that would need a repair."),
+    accept_unidentified_states: bool = typer.Option(
+        False,
+        "--accept-unidentified-states",
+        help="Take states that do not say which model computed them; the store marks them for ever.",
+    ),
     json_events: bool = typer.Option(False, "--json", help="Print events and the summary as JSON lines."),
 ) -> None:
     """Encode a corpus into a store. After an interruption, run it again and it continues where it stopped.
@@ -116,6 +121,9 @@ def build(
         recipe = stored_recipe(out) or load_recipe(None)
     else:
         recipe = load_recipe(pipeline, overrides)
+    if accept_unidentified_states and recipe.memory is not None:
+        memory = recipe.memory.model_copy(update={"accept_unidentified_states": True})
+        recipe = recipe.model_copy(update={"memory": memory})
     summary = _build(
         corpus,
         out,

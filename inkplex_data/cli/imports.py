@@ -39,6 +39,9 @@ def trace(
         metavar="KEY=VALUE",
         help="A setting of the schedule that replaces missing times, e.g. --schedule tool_latency_s=2.",
     ),
+    times: str = typer.Option(
+        "end", help="What a message's time is if it has only one: end (when it was complete) or start."
+    ),
     form: str | None = typer.Option(
         None, "--format", help="Format of the file, if its content does not show it."
     ),
@@ -51,20 +54,31 @@ def trace(
     """
     from inkplex_data.corpus.traces.arrival_schedule import schedule_of
     from inkplex_data.corpus.traces.importer import import_traces
+    from inkplex_data.errors import UsageError
     from inkplex_data.export.calls import told_refused
 
+    if times not in ("start", "end"):
+        raise UsageError(f"--times takes start or end (got {times!r})")
     schedule = schedule_of(key_values("--schedule", setting, read=number))
     with progress_bar("dialogues") as advance:
         result = import_traces(
-            path, out, tokenizer=tokenizer, schedule=schedule, format_name=form, progress=advance
+            path,
+            out,
+            tokenizer=tokenizer,
+            schedule=schedule,
+            format_name=form,
+            moments="start" if times == "start" else "end",
+            progress=advance,
         )
     tokens = sum(one.tokens for one in result.written)
     requests = sum(one.requests for one in result.written)
-    times = " and ".join(sorted({one.times for one in result.written})) or "no"
+    made = " and ".join(sorted({one.times for one in result.written})) or "no"
     say(
         f"{out}: {counted(len(result.written), 'recording')} from {result.format}, "
-        f"{counted(requests, 'request')}, {counted(tokens, 'token')} of {result.tokenizer}, {times} times"
+        f"{counted(requests, 'request')}, {counted(tokens, 'token')} of {result.tokenizer}, {made} times"
     )
+    for problem in result.unread:
+        say(f"  {problem}")
     for line in told_refused(result.refused, out):
         say(line)
     raise typer.Exit(0 if not result.refused else 3 if result.written else 1)
@@ -73,17 +87,24 @@ def trace(
 def states(
     recording: Path = typer.Argument(..., metavar="RECORDING", help="A recording.jsonl."),
     folder: Path = typer.Argument(
-        ..., metavar="STATES_FOLDER", help="Safetensors files, one per request, with its number in the name."
+        ...,
+        metavar="STATES_FOLDER",
+        help="Safetensors files, one per request, named by their metadata or by the number in the file's name.",
     ),
     out: Path = typer.Option(
         ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recording and its states."
+    ),
+    accept_unidentified_states: bool = typer.Option(
+        False,
+        "--accept-unidentified-states",
+        help="Take files that do not say which model computed them; the recording marks them for ever.",
     ),
 ) -> None:
     """Add a serving engine's captures to a recording: three rows per computed token, checked and copied."""
     from inkplex_data.memory.capture.recordings_with_states import attach_states
 
     with progress_bar("tokens") as advance:
-        result = attach_states(recording, folder, out, progress=advance)
-    say(
-        f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width {result.width}"
-    )
+        result = attach_states(
+            recording, folder, out, accept_unidentified=accept_unidentified_states, progress=advance
+        )
+    say(result.text())

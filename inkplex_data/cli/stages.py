@@ -145,10 +145,7 @@ def capture(
         result = capture_recording(
             recording, out, inkling, chunk_tokens=config.chunk_tokens, progress=advance
         )
-    say(
-        f"{result.path}: states of {result.tokens:,} tokens in {result.requests} requests, width "
-        f"{result.width}, by {inkling.identity.id}" + (" (untrained)" if inkling.identity.untrained else "")
-    )
+    say(result.text())
 
 
 def versions(

@@ -83,7 +83,9 @@ def train(
     workers: int = typer.Option(2, min=0, help="Threads that read ahead, per process."),
     prefetch_mib: int = typer.Option(2048, min=1, help="MiB that may be read ahead, per process."),
     allow_untrained_codec: bool = typer.Option(
-        False, "--allow-untrained-codec", help="Train on codes that mean nothing, to try the machinery."
+        False,
+        "--allow-untrained-codec",
+        help="Train on codes or states that mean nothing, to try the machinery.",
     ),
     tensorboard: bool = typer.Option(True, help="Write TensorBoard logs beside metrics.jsonl."),
     json_events: bool = typer.Option(False, "--json", help="Print events and the summary as JSON lines."),
@@ -260,14 +262,13 @@ def evaluate(
             "prefix": prefix,
             "resamples": resamples,
             "seed": seed,
-            "untrained_codec": trained.store.codec_untrained,
         }
         body = evaluation.write_evaluation(folder, found, about=about, generations=said)
     if json_output:
         say(json.dumps(body))
     else:
         say(f"{trained.path} on {opened.root}, split {split}")
-        say(found.text())
+        say("\n".join([found.text(), *trained.store.marks()]))
         for name, count in zip(memories, counts, strict=True):
             if not count:
                 say(f"no call here has {name} memory, so that is not scored")

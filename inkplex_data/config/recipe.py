@@ -187,6 +187,9 @@ class MemoryConfig(Section):
         None,
         description="how hidden states are captured; null stores tokens, words and versions without states",
     )
+    accept_unidentified_states: bool = Field(
+        False, description="take states that do not say which model computed them, and mark them for ever"
+    )
 
 
 class SplitConfig(Section):

@@ -19,13 +19,14 @@ from inkplex_data.corpus.models import AlignmentFile, SplitsFile, StoreDescripti
 from inkplex_data.corpus.names import UNNAMABLE
 from inkplex_data.corpus.paths import Paths
 from inkplex_data.corpus.read_corpus import read_corpus
-from inkplex_data.corpus.recordings.recording import check_repeated
-from inkplex_data.corpus.recordings.recording_lines import parse_header, parse_request
+from inkplex_data.corpus.recordings.recording import check_repeated, check_requests
+from inkplex_data.corpus.recordings.recording_lines import RecordedRequest, parse_header, parse_request
+from inkplex_data.corpus.recordings.recording_models import RecordingHeader
 from inkplex_data.corpus.sidecars.claims import claim_faults
 from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.transcripts import NOT_JSON, Content, detect
-from inkplex_data.errors import CallRefused, CorpusError, UsageError
+from inkplex_data.errors import CallRefused, CorpusError, RecordingError, UsageError
 from inkplex_data.faults import Fault, FaultError
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.reading import read_bounded
@@ -169,6 +170,8 @@ def _jsonl(path: Path) -> Iterator[Fault]:
     )
     for text in _texts(calls.entries).values():
         yield from _text(text)
+    for recording in dict.fromkeys(entry.recording for entry in calls.entries if entry.recording is not None):
+        yield from _recording(recording, paths.root)
 
 
 def _texts(entries: Iterable[CallEntry]) -> dict[Path, CallText]:
@@ -180,25 +183,42 @@ def _texts(entries: Iterable[CallEntry]) -> dict[Path, CallText]:
     return found
 
 
-def _recording(path: Path) -> Iterator[Fault]:
-    """The first fault of every line; what lines say about each other is for the build."""
+def _recording(path: Path, root: Path | None = None) -> Iterator[Fault]:
+    """The first fault of every line, and where there is none what a build finds the lines to say about each other.
+
+    `root`: the corpus folder, which files that are named must not leave; by default that of the recording.
+    """
     folder = Path(os.path.abspath(path)).parent  # noqa: PTH100 - as above
-    paths = Paths(folder, folder.resolve())
+    paths = Paths(folder, (root or folder).resolve())
     seen: dict[int, int] = {}
-    number = 0
+    requests: list[RecordedRequest] = []
+    header: RecordingHeader | None = None
+    number = faults = 0
     try:
         for number, line in enumerate(numbered_lines(path), start=1):
             try:
                 if number == 1:
-                    parse_header(line)
+                    header = parse_header(line)
                 else:
-                    check_repeated(parse_request(line, paths), seen)
+                    requests.append(parse_request(line, paths))
+                    check_repeated(requests[-1], seen)
             except FaultError as error:
+                faults += 1
                 yield from (fault.at(str(path), line.number) for fault in error.faults)
     except (CorpusError, OSError) as error:
+        faults += 1
         yield Fault(str(error), where=str(path))
     if number == 0:
         yield Fault("is empty; a recording begins with a header line", where=str(path))
+    if header is not None and not faults:
+        try:
+            check_requests(header, requests, source=path.name)
+        except RecordingError as error:
+            line_number = (error.where or "").removeprefix(f"{path.name}:")
+            at = int(line_number) if line_number.isdecimal() else None
+            yield Fault(
+                error.what, where=str(path), line=at, code=error.code, next_step=error.next_step or ""
+            )
 
 
 def _transcript(path: Path) -> Iterator[Fault]:
@@ -262,7 +282,7 @@ def _folder(path: Path) -> Iterator[Fault]:
             elif name.startswith(".") or not name.endswith((".json", ".jsonl")):
                 continue
             elif (kind := _quiet_kind(file)) is not None:
-                found = _CHECKS[kind](file)
+                found = _recording(file, path) if kind == "recording" else _CHECKS[kind](file)
             else:
                 continue
             # An inventory names transcripts that lie in the folder, too.

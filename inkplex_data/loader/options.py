@@ -12,6 +12,7 @@ from inkplex_data.libraries import require
 from inkplex_data.loader.loader import Loader, Order
 from inkplex_data.loader.prefix_choice import OWN
 from inkplex_data.loader.samples import Memory
+from inkplex_data.loader.state_models import refuse_mixed
 from inkplex_data.loader.windows import CONTEXT_FRAMES, Cut, Cutter
 from inkplex_data.store.call_groups import CallFilter, check_filter
 from inkplex_data.store.reader import Store, open_store
@@ -63,8 +64,8 @@ def make_loader(
     What is random depends on seed, epoch and sample. group: samples that all ranks take together, such as those of one update
     (`Loader.groups`). plan_limit: versions that a chunk of the plan may hold.
 
-    Raises UsageError for options that make no sense together and for a split without calls, StoreError or
-    StoreCorruptError for a store that is not as its snapshot lists it, MissingLibraryError without torch.
+    Raises UsageError for options that make no sense together and for a split without calls, ConfigError for memories of
+    two reasoning models, StoreError or StoreCorruptError for a store that is not as its snapshot lists it, MissingLibraryError without torch.
     """
     require("torch", extra="train", needed_for="loading batches")
     many = [store] if isinstance(store, Store | str | os.PathLike) else list(store)
@@ -90,6 +91,8 @@ def make_loader(
     for one in opened:
         for ref in one.snapshot.shards:
             listed_shard(one.files, ref)
+    if memory != "none":
+        refuse_mixed(opened)
     return Loader(
         opened,
         order,

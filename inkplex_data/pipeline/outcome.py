@@ -89,6 +89,7 @@ class Summary:
     hours: float
     repairs: dict[str, int]
     untrained: tuple[str, ...]
+    is_unidentified: bool
     notes: tuple[Problem, ...] = ()
     """What was noted of the corpus as a whole."""
     whisper: WhisperChoice | None = None
@@ -117,6 +118,8 @@ class Summary:
             )
             lines.append(f"  {counted(len(self.gone), 'call')} {what}: {shown(self.gone)}")
         lines += [f"  untrained, for tests only: {part}" for part in self.untrained]
+        if self.is_unidentified:
+            lines.append("  the states do not say which model computed them")
         lines += [f"  {note}" for note in self.notes]
         if self.whisper is not None:
             lines.append(f"  {self.whisper.text()}")
@@ -141,6 +144,7 @@ class Summary:
             "hours": self.hours,
             "repairs": self.repairs,
             "untrained": list(self.untrained),
+            "unidentified_states": self.is_unidentified,
             "notes": [{"code": note.code, "item": note.item, "message": note.message} for note in self.notes],
             "whisper": None
             if self.whisper is None
@@ -178,6 +182,7 @@ def summarise(
         for part in (description.get("codec"), description.get("model"))
         if part and part.get("untrained")
     ]
+    is_unidentified = bool((description.get("model") or {}).get("unidentified"))
     return Summary(
         store=store,
         calls=tuple(sorted(published)),
@@ -188,6 +193,7 @@ def summarise(
         hours=float(ours["duration_us"].sum()) / 3.6e9,
         repairs=dict(repairs),
         untrained=tuple(untrained),
+        is_unidentified=is_unidentified,
         notes=tuple(refusals.notes()),
         whisper=whisper,
     )

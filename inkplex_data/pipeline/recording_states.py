@@ -7,7 +7,8 @@ files, which are read and checked once here, and once more when the shard is wri
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 from inkplex_data.memory.capture.imported_states import StatesFile
 from inkplex_data.memory.capture.state_source import ImportedStates, StateSource
 from inkplex_data.store.arrays.states_write import StatesReader, StatesWriter
@@ -27,36 +29,63 @@ BLOCK_ROWS = 512
 class FoundStates:
     """What states a recording has, in plain values. `kind` is captured, imported or none; `width` 0 without.
 
-    `files` are the fields of the `StatesFile`s of imported states; `sha256` is of imported bits, None
-    otherwise, because captured ones follow from the recording and the recipe.
+    `identity`: the fields of their `StatesIdentity`. `digests`: per request its number, rows, and the SHA-256 of them
+    as little-endian bits in layout order. `files`: the fields of the `StatesFile`s, where the recording brings them.
     """
 
     kind: str = "none"
     width: int = 0
     identity: dict[str, Any] | None = None
-    sha256: str | None = None
+    digests: list[dict[str, Any]] = field(default_factory=list)
     files: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def described(self) -> dict[str, Any] | None:
+        """The model without the recording's input: what all recordings of a store share, as `store.json` has it."""
+        return None if self.identity is None else StatesIdentity.model_validate(self.identity).described()
 
 
 def save_states(folder: Path, source: StateSource | None) -> FoundStates:
     """Capture into `folder`, or check the files of imported states. Raises RecordingError."""
     if source is None:
         return FoundStates()
+    identity = source.identity
+    digests: list[dict[str, Any]] = []
+    files: list[dict[str, Any]] = []
+    blocks = _digested(source.blocks(), digests)
     if isinstance(source, ImportedStates):
         files = [dataclasses.asdict(file) | {"path": str(file.path)} for file in source.files]
-        return FoundStates(source.kind, source.width, source.identity, source.sha256(), files)
-    with StatesWriter(folder / FOLDER, source.width) as writer:
-        for chunk in source.chunks():
-            writer.append(chunk)
-    return FoundStates(source.kind, source.width, source.identity)
+        for _ in blocks:
+            pass
+    else:
+        with StatesWriter(folder / FOLDER, identity.width) as writer:
+            for block in blocks:
+                writer.append(block)
+    kind = "captured" if identity.captured else "imported"
+    return FoundStates(kind, identity.width, identity.as_dict(), digests, files)
 
 
 def load_states(folder: Path, found: FoundStates) -> Iterator[NDArray[np.uint16]]:
     """The states again, in layout order: uint16 [n, 3, D] each. Raises RecordingError, StoreCorruptError."""
-    if found.kind == "imported":
-        files = tuple(StatesFile(**(file | {"path": Path(file["path"])})) for file in found.files)
-        yield from ImportedStates(files).chunks()
-    elif found.kind == "captured":
+    if found.files:
+        for file in found.files:
+            yield from StatesFile(**(file | {"path": Path(file["path"])})).blocks()
+    elif found.width:
         with StatesReader(folder / FOLDER) as reader:
             for start in range(0, len(reader), BLOCK_ROWS):
                 yield reader.read_rows(start, min(start + BLOCK_ROWS, len(reader)))
+
+
+def _digested(
+    blocks: Iterable[tuple[int, NDArray[np.uint16]]], digests: list[dict[str, Any]]
+) -> Iterator[NDArray[np.uint16]]:
+    """The blocks of all requests; at the end of each request its digest is in `digests`."""
+    digest = hashlib.sha256()
+    for request, block in blocks:
+        if not digests or digests[-1]["request"] != request:
+            digest = hashlib.sha256()
+            digests.append({"request": request, "rows": 0, "sha256": ""})
+        digest.update(np.ascontiguousarray(block, "<u2").data)
+        digests[-1]["rows"] += len(block)
+        digests[-1]["sha256"] = digest.hexdigest()
+        yield block

@@ -9,16 +9,16 @@ from typing import Final
 
 import polars as pl
 
-from inkplex_data.corpus.recordings.recording import RecordingHeader, read_recording
-from inkplex_data.corpus.recordings.vocabulary import ByteVocabulary
-from inkplex_data.memory.capture.state_source import StateSource, state_source
+from inkplex_data.corpus.recordings.recording import check_requests, read_recording
+from inkplex_data.corpus.sidecars.model_check import ReadModel
+from inkplex_data.memory.capture.imported_states import DTYPE_NAMES
+from inkplex_data.memory.capture.state_source import state_source
 from inkplex_data.memory.ownership import tabulate
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.recording_states import FoundStates, save_states
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.pipeline.stamp import file_sha256, stamp
 from inkplex_data.pipeline.standing.inputs import recording_files
-from inkplex_data.problems import recording_refusal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class RecordingJob(Job):
 
 @dataclass(frozen=True)
 class FoundRecording:
-    """A recording that was read and checked. `sha256` is of the file's bytes, and of the states where it brings them."""
+    """A recording that was read and checked. `sha256` is of the file's bytes, and of the states and audio that it names."""
 
     path: str
     recording_id: str
@@ -48,8 +48,24 @@ class FoundRecording:
     schedule: str | None
     """JSON: the declared schedule of constructed times, with its seed."""
     input_files: str
-    """The recording's file and those of its states, by name and digest (`standing.inputs.recording_files`)."""
+    """The recording's file and those that it names, by name and digest (`standing.inputs.recording_files`)."""
+    named_files: list[str] = field(default_factory=list)
     states: FoundStates = field(default_factory=FoundStates)
+
+    def read_model(self) -> ReadModel:
+        """What calls that name the recording read."""
+        identity = self.states.identity or {}
+        dtypes = {DTYPE_NAMES[file["dtype"]] for file in self.states.files}
+        return ReadModel(
+            model=identity.get("model") or self.model,
+            tokenizer=self.tokenizer,
+            tokens=self.tokens,
+            runtime_profile=identity.get("runtime_profile"),
+            input_sha256=identity.get("input_sha256"),
+            width=self.states.width,
+            dtype=", ".join(sorted(dtypes)) or None,
+            files=tuple(sha256 for _, sha256 in json.loads(self.input_files)[1 : 1 + len(self.states.files)]),
+        )
 
 
 @dataclass(frozen=True)
@@ -71,12 +87,14 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
     """
     recipe = job.recipe
     recording = read_recording(job.path, root=job.build.corpus_root)
-    requests = list(recording)
+    header, requests = recording.header, list(recording)
+    accept = recipe.memory is not None and recipe.memory.accept_unidentified_states
+    check_requests(header, requests, source=job.path.name, accept_unidentified=accept)
     tokens, words = tabulate(requests, tokenizer=tools.tokenizer(recipe.text.tokenizer), source=job.path.name)
     capture = recipe.memory.capture if recipe.memory is not None else None
-    source = state_source(requests, capture, source=job.path.name, load=tools.inkling)
-    header = recording.header
-    _check_vocabulary(header, source, job.path)
+    source = state_source(
+        header, requests, capture, source=job.path.name, load=tools.inkling, accept_unidentified=accept
+    )
     branch = header.fork
     states = save_states(folder, source)
     content_sha256 = file_sha256(job.path)
@@ -84,44 +102,41 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
     def digest(path: Path) -> str:
         return content_sha256 if path == job.path else file_sha256(path)
 
+    brought = [Path(file["path"]) for file in states.files]
+    heard = sorted({span.path for request in requests for span in request.audio})
+    bits = [content_sha256, states.digests] if brought else [content_sha256]
     found = FoundRecording(
         path=str(job.path),
         recording_id=header.recording,
-        sha256=content_sha256 if states.sha256 is None else stamp(content_sha256, states.sha256),
+        sha256=content_sha256
+        if len(bits) == 1 and not heard
+        else stamp(*bits, [digest(path) for path in heard]),
         tokens=tokens.height,
-        model=header.model,
+        model=states.identity["model"] if states.kind == "captured" and states.identity else header.model,
         tokenizer=header.tokenizer,
         times=header.times,
         schedule=None if header.schedule is None else json.dumps(header.schedule, sort_keys=True),
         branch_of=branch[0] if branch else None,
         branch_at_us=branch[1] if branch else None,
-        input_files=recording_files(job.path, (Path(file["path"]) for file in states.files), digest),
+        input_files=recording_files(job.path, [*brought, *heard], digest),
+        named_files=[str(path) for path in [*brought, *heard]],
         states=states,
     )
     return ReadRecording(found, tokens, words.whole_limits(tokens))
 
 
-def _check_vocabulary(header: RecordingHeader, source: StateSource | None, path: Path) -> None:
-    """Refuse a trained model on byte tokens: every id is in its vocabulary, and none means what it stands for."""
-    if source is None or source.kind != "captured" or header.tokenizer != ByteVocabulary.identity:
-        return
-    if not (source.identity or {}).get("untrained", False):
-        what = f"its tokens are bytes ({ByteVocabulary.identity}), which the trained model was not made for"
-        raise recording_refusal("recording-token-id", what, path.name)
-
-
-def _state_files(read: ReadRecording) -> list[Path]:
-    return [Path(file["path"]) for file in read.found.states.files]
+def _named_files(read: ReadRecording) -> list[Path]:
+    return [Path(path) for path in read.found.named_files]
 
 
 RECORDING: Final = Stage(
     name="recordings",
-    version=5,
+    version=6,
     result=ReadRecording,
     run=read_one,
-    recipe=("memory.capture", "text.tokenizer"),
+    recipe=("memory.capture", "memory.accept_unidentified_states", "text.tokenizer"),
     head="found",
-    found_files=_state_files,
+    found_files=_named_files,
     unit="recordings",
     needs_device=True,
 )

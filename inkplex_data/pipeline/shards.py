@@ -119,7 +119,8 @@ class RecordingMember:
             "content_sha256": found.sha256,
             "states": found.states.kind,
             "state_width": found.states.width,
-            "states_from": _json(found.states.identity),
+            "states_identity": _json(found.states.identity),
+            "state_digests": found.states.digests,
             "files": found.input_files,
         }
         return cls(

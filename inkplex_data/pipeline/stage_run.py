@@ -11,6 +11,7 @@ from typing import Any
 
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry
+from inkplex_data.corpus.recordings.states_identity import differing_fields
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob
 from inkplex_data.pipeline.calls.prepare import CallInput
@@ -54,7 +55,24 @@ class StageRun:
         done = self._perform(RECORDING, jobs, lambda job: naming[job.path])
         found = {unit.job.path: unit.head for unit in done if not unit.failed}
         # In corpus order, whichever worker was first.
-        return {path: found[path] for path in naming if path in found}
+        return self._of_one_model({path: found[path] for path in naming if path in found}, naming)
+
+    def _of_one_model(
+        self, found: Mapping[Path, FoundRecording], naming: Mapping[Path, Sequence[str]]
+    ) -> dict[Path, FoundRecording]:
+        """Without recordings whose states are of another model than the store's, else than the first one's."""
+        own = (self.target.described or {}).get("model")
+        kept: dict[Path, FoundRecording] = {}
+        for path, one in found.items():
+            model = one.states.described
+            own = own or model
+            if model is None or own is None or not (others := differing_fields(own, model)):
+                kept[path] = one
+                continue
+            what = f"states of recording {one.recording_id!r} differ from those of the store: {'; '.join(others)}"
+            for call_id in naming[path]:
+                self.refusals.add(call_id, "recording-states-differ", what, item=path.name)
+        return kept
 
     def describe(self, recordings: Mapping[Path, FoundRecording]) -> str:
         """Write or compare the identities of the build's tools; returns the codec's digest. Raises ConfigError."""
@@ -65,7 +83,7 @@ class StageRun:
             "codec": codec.as_dict(),
             "tokenizer": dataclasses.asdict(tokenizer.identity),
             "tools": tool_versions(),
-            **_capture_model(recordings),
+            **_reasoning_model(recordings),
             **(self.whisper.identity() if self.whisper is not None else {}),
         }
         self.target.describe(
@@ -98,10 +116,10 @@ class StageRun:
         )
 
 
-def _capture_model(recordings: Mapping[Path, FoundRecording]) -> dict[str, Any]:
-    """The model that captured states, where one did: every recording of a build has the same."""
-    captured = [found.states.identity for found in recordings.values() if found.states.kind == "captured"]
-    return {"model": captured[0]} if captured else {}
+def _reasoning_model(recordings: Mapping[Path, FoundRecording]) -> dict[str, Any]:
+    """The model whose states the recordings hold, where any do: all have the same."""
+    models = [found.states.described for found in recordings.values() if found.states.described is not None]
+    return {"model": models[0]} if models else {}
 
 
 def tool_versions() -> dict[str, str]:

@@ -92,7 +92,7 @@ class Target:
             return
         differing = [
             f"{part}: the store has {_name(self.described.get(part))}, this build has {_name(wanted.get(part))}"
-            for part in ("codec", "tokenizer", "model", "whisper")
+            for part in ("codec", "tokenizer", "whisper")
             if self.described.get(part) is not None
             and wanted.get(part) is not None
             and self.described[part] != wanted[part]
@@ -273,9 +273,11 @@ def _remove_temporary(folder: Path) -> None:
 def _same_recipe(root: Path, described: Mapping[str, Any], recipe: Recipe) -> None:
     wanted = recipe.model_dump(mode="json", exclude={"name"})
     stored = {key: value for key, value in described.get("configuration", {}).items() if key != "name"}
+    _forget_acceptance(wanted)
     with suppress(ValidationError):
         # A key that came after the store does what was done before it unless it is set.
         stored = Recipe.model_validate(stored).model_dump(mode="json", exclude={"name"})
+    _forget_acceptance(stored)
     if stored == wanted:
         return
     faults = [
@@ -288,6 +290,12 @@ def _same_recipe(root: Path, described: Mapping[str, Any], recipe: Recipe) -> No
         faults=faults,
         next_step="Use the same recipe or another folder, or start again with --restart.",
     )
+
+
+def _forget_acceptance(recipe: dict[str, Any]) -> None:
+    """Unidentified states are marked in every recording that has them, so that a later build may accept them or not."""
+    if isinstance(recipe.get("memory"), dict):
+        recipe["memory"].pop("accept_unidentified_states", None)
 
 
 def _differences(stored: Any, wanted: Any, at: str = "") -> list[tuple[str, Any, Any]]:

@@ -59,6 +59,10 @@ CORPUS = table(
             "The sidecar's `clip_id` is neither the call's id nor the name of its audio.",
             "Check that it is this call's sidecar, and correct `identity.clip_id`.",
         ),
+        "sidecar-model-differs": error(
+            "The sidecar's `reasoning_model` is not the one whose states the call reads.",
+            "Correct the sidecar, or name the recording that belongs to the call.",
+        ),
         "duration-invalid": info(
             "The stated duration is not a positive number of seconds; the decoded audio decides.",
         ),
@@ -91,6 +95,12 @@ TRACES = table(
         "trace-time": error(
             "A message has an invalid time, or one before the time of an earlier message.",
             "Correct the time, or remove all times of the dialogue; a declared schedule then stands in for them.",
+        ),
+        "trace-field-unknown": info(
+            "A trace holds a field that its reader does not understand; nothing of it is in the recordings.",
+        ),
+        "trace-role-unknown": info(
+            "A message of a trace has a role that its reader does not understand; its text is kept under that name, as of kind other.",
         ),
         "trace-template": error(
             "The tokenizer's chat template refuses the dialogue.",

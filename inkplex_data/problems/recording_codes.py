@@ -54,13 +54,31 @@ RECORDING = table(
             "Different tokens have the same states in every bit, which no model computes; a part was probably written twice.",
             "Export the states again, each token's own.",
         ),
+        "recording-states-unidentified": error(
+            "States do not say which model computed them, from which input.",
+            "Name it in each file's metadata and in the recording's header, or give `--accept-unidentified-states`, which "
+            "marks them for ever.",
+        ),
+        "recording-states-streams": error(
+            "The states are other streams of the model than those that a memory is made of.",
+            "Export the completed outputs of blocks 28 and 34 and the output of the final norm, not raw taps.",
+        ),
+        "recording-states-differ": error(
+            "States are of another model, runtime, tokenizer or input than what they would be joined with.",
+            "Use states of this model for exactly these tokens, or build them into a store of their own.",
+        ),
         "recording-states-mixed": error(
             "Some requests of the recording name states and others do not.",
             "Give `states` for every request that computed tokens, or for none.",
         ),
+        "recording-media": error(
+            "What an audio token stands for is not described as it should be.",
+            "Give each run of audio tokens one span in `audio`: token, path, start_s, end_s, and channel where there are several.",
+        ),
         "recording-media-absent": error(
-            "States of audio and image tokens need the media, which a recording does not carry.",
-            "Import the states from the engine that saw the media (`inkplex-data import states`).",
+            "States of audio and image tokens need the media, which the recording does not carry.",
+            "Name the audio in the request's `audio`, or import the states from the engine that saw the media "
+            "(`inkplex-data import states`).",
         ),
         "recording-token-id": error(
             "A token has an id that is not in the model's vocabulary.",

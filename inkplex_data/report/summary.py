@@ -178,4 +178,7 @@ def _warnings(description: Mapping[str, Any], *, complete: bool) -> tuple[str, .
             warnings.append(
                 f"the {part} is untrained ({identity.get('id', '?')}): use this store for tests, not for training"
             )
+    model = description.get("model")
+    if isinstance(model, Mapping) and model.get("unidentified"):
+        warnings.append("the states do not say which model computed them, from which input")
     return tuple(warnings)

@@ -164,9 +164,14 @@ RECORDINGS: Final[dict[str, pl.DataType]] = {
     "content_sha256": pl.String(),
     "states": pl.String(),
     "schedule": pl.String(),
+    "states_identity": pl.String(),
+    "state_digests": pl.List(pl.Struct({"request": pl.Int32(), "rows": pl.Int64(), "sha256": pl.String()})),
 }
-"""`schedule` is JSON text: the declared schedule of constructed times, with its seed where it draws. `times` is `recorded` or `constructed`; `states` says where they came from: `captured`, `imported` or `none`.
-`token_offset` is the first row in the shard's tokens table and states array. `state_width` is 0 without states."""
+"""`times` is `recorded` or `constructed`; `schedule` is JSON text: the declared schedule of constructed times, with its
+seed where it draws. `states` says where they came from: `captured`, `imported` or `none`. `token_offset` is the first
+row in the shard's tokens table and states array. `state_width` is 0 without states. `states_identity`: JSON of
+`corpus.recordings.states_identity`; `state_digests`: per request the SHA-256 of its rows, as little-endian uint16 in
+layout order."""
 
 PREFIXES: Final[dict[str, pl.DataType]] = {
     "prefix_id": pl.String(),
@@ -212,7 +217,7 @@ ADDED: Final[dict[str, frozenset[str]]] = {
         }
     ),
     "words": frozenset({"uncertainty_us", "provenance"}),
-    "recordings": frozenset({"schedule"}),
+    "recordings": frozenset({"schedule", "states_identity", "state_digests"}),
     "tokens": frozenset({"available_us", "ready_us", "source_us"}),
     "evidence": frozenset(EVIDENCE),
     "claims": frozenset(CLAIMS),

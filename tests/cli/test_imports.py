@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from inkplex_data.cli.app import app, main
 from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.validate import validate_path
+from inkplex_data.errors import RecordingError
 
 CHAT = [{"role": "user", "content": "My bill?"}, {"role": "assistant", "content": "Eighty pounds."}]
 
@@ -59,6 +60,7 @@ def test_a_bad_dialogue_gives_exit_code_3_and_all_bad_ones_1(tmp_path: Path) -> 
         (["--schedule", "prefill_s=soon"], "takes a number"),
         (["--tokenizer", "no/such/folder"], "there is no tokenizer"),
         (["--format", "xml"], "there is no trace format 'xml'"),
+        (["--times", "middle"], "--times takes start or end"),
     ],
 )
 def test_wrong_usage_is_a_sentence_and_exit_code_2(
@@ -79,8 +81,11 @@ def test_states_join_a_recording(tmp_path: Path) -> None:
     (tmp_path / "engine").mkdir()
     rows = np.random.default_rng(0).standard_normal((len(request), 3, 2)).astype(np.float32)
     save_file({"h": rows}, tmp_path / "engine" / "call0.safetensors")
-    result = run("import", "states", recording, tmp_path / "engine", "-o", tmp_path / "out")
+    refused = run("import", "states", recording, tmp_path / "engine", "-o", tmp_path / "out")
+    assert refused.exit_code == 1 and isinstance(refused.exception, RecordingError)
+    leave = "--accept-unidentified-states"
+    result = run("import", "states", recording, tmp_path / "engine", "-o", tmp_path / "out", leave)
     assert result.exit_code == 0, result.output
-    assert f"states of {len(request)} tokens in 1 requests, width 2" in result.output
+    assert f"states of {len(request)} tokens in 1 requests, width 2, unidentified" in result.output
     (stated,) = read_recording(tmp_path / "out" / recording.name)
     assert stated.states_path is not None

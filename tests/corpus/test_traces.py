@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -351,3 +352,132 @@ def test_formats_are_found_by_content_and_can_be_named(tmp_path: Path, real_data
         read_traces(real_data / "traces" / "abcd_sample.json", "xml")
     with pytest.raises(CorpusError, match="cannot be read"):
         read_traces(tmp_path / "none.json")
+
+
+def arrivals(recording: Any, kind: str) -> list[int]:
+    tokens = tabulate(list(recording))[0].filter(kind=kind)
+    return sorted(tokens["arrival_us"].to_list())
+
+
+USER = {"role": "user", "content": "My bill?", "start": 0.0, "end": 1.0}
+
+
+def test_a_reply_is_spread_between_its_beginning_and_its_end(tmp_path: Path) -> None:
+    reply = {"role": "agent", "content": "Eighty pounds.", "start": 1.5, "end": 6.0}
+    recording = only(imported(tmp_path, [USER, reply]))
+    times = arrivals(recording, "reply")
+    # The token that opens the answer ends its prompt, which was computed by the time at which the answer begins.
+    assert times[0] == 1_080_000 + round(len(USER["content"]) * 0) or times[0] <= 1_500_000
+    own = times[1:]
+    steps = np.diff([1_500_000, *own])
+    assert own[-1] == 6_000_000 and steps.min() > 0 and steps.max() - steps.min() <= 1
+    assert arrivals(recording, "user")[0] >= 1_000_000, "nothing of the question before it was complete"
+    assert (
+        recording.header.times == "constructed"
+        and recording.header.provenance["prefill"] == "by the schedule"
+    )
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"start": 1.5, "end": 6.0},
+        {"started_at": 1.5, "finished_at": 6.0},
+        {"time": {"start": 1.5, "end": 6.0}},
+        {"timestamp": [1.5, 6.0]},
+        {"timestamp": "1970-01-01T00:00:01.5Z", "end_time": 6.0, "start": 1.5},
+    ],
+)
+def test_spellings_of_a_messages_times(tmp_path: Path, times: dict[str, Any]) -> None:
+    recording = only(imported(tmp_path, [USER, {"role": "bot", "content": "Eighty pounds.", **times}]))
+    assert arrivals(recording, "reply")[-1] == 6_000_000
+    assert arrivals(recording, "reply")[1] > 1_500_000
+
+
+def test_one_moment_is_the_end_unless_it_is_declared_to_be_the_start(tmp_path: Path) -> None:
+    chat = [
+        {"role": "user", "content": "My bill?", "at": 1.0},
+        {"role": "assistant", "content": "Eighty.", "at": 4.0},
+    ]
+    recording = only(imported(tmp_path, chat))
+    assert (recording.header.times, recording.header.provenance["message_times"]) == ("recorded", "end")
+    assert recording.header.provenance["prefill"] == "not measured"
+    assert arrivals(recording, "reply")[1:] == [4_000_000] * (len(arrivals(recording, "reply")) - 1)
+    recording = only(imported(tmp_path, chat, moments="start"))
+    assert (recording.header.times, recording.header.provenance["message_times"]) == ("constructed", "start")
+    assert arrivals(recording, "user")[0] >= 1_800_000, "two words from 1 s on, at 2.5 a second"
+    own = arrivals(recording, "reply")[1:]
+    assert own[0] > 4_000_000 and len(set(own)) == len(own)
+
+
+def test_a_message_that_ends_before_it_starts(tmp_path: Path) -> None:
+    result = imported(tmp_path, [USER, {"role": "bot", "content": "Eighty.", "start": 3, "end": 2}])
+    assert [problem.code for problem in result.refused] == ["trace-time"]
+
+
+@pytest.mark.parametrize(
+    ("spelled", "kind"),
+    [
+        ("human", "user"),
+        ("User", "user"),
+        ("agent", "reply"),
+        ("bot", "reply"),
+        ("assistant", "reply"),
+        ("model", "reply"),
+    ],
+)
+@pytest.mark.parametrize("key", ["content", "text", "transcript"])
+def test_roles_and_keys_of_a_message(tmp_path: Path, spelled: str, kind: str, key: str) -> None:
+    result = imported(tmp_path, {"messages": [{"role": spelled, key: "Hm"}], "system": "Be kind."})
+    tokens = tabulate(list(only(result)))[0]
+    said = {kind: b"".join(part["bytes"].to_list()).decode() for (kind,), part in tokens.group_by("kind")}
+    assert "Hm" in said[kind] and "Be kind." in said["setup"]
+    assert not result.unread
+
+
+@pytest.mark.parametrize(
+    ("content", "thinking", "reply"),
+    [
+        ("<think>Look it up.</think>\n\nEighty.", "Look it up.", "Eighty."),
+        ("Look it up.</think>Eighty.", "Look it up.", "Eighty."),
+        ("Wait. <think>One</think>Eighty. <think>Two", "One\nTwo", "Wait. Eighty. "),
+        ("Eighty, <b>thinking</b> of it.", None, "Eighty, <b>thinking</b> of it."),
+    ],
+)
+def test_think_spans_are_thinking(tmp_path: Path, content: str, thinking: str | None, reply: str) -> None:
+    recording = only(imported(tmp_path, [CHAT[1], {"role": "assistant", "content": content}]))
+    tokens = tabulate(list(recording))[0].filter(special=False)
+    said = {kind: b"".join(part["bytes"].to_list()).decode() for (kind,), part in tokens.group_by("kind")}
+    assert (said.get("thinking"), said["reply"]) == (thinking, reply)
+
+
+def test_what_is_not_understood_is_counted_by_code(tmp_path: Path) -> None:
+    chat = [
+        {"role": "narrator", "content": "Later.", "mood": "calm", "refusal": None},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "My bill?", "cache_control": {"type": "x"}}],
+            "mood": "x",
+        },
+        {"role": "user", "content": "So?", "text": "Other", "tool_calls": [{"function": {"name": "f"}}]},
+        {
+            "role": "assistant",
+            "content": "Eighty.",
+            "tool_calls": [{"function": {"name": "f", "strict": True}}],
+        },
+    ]
+    result = imported(tmp_path, {"messages": chat, "notes": "n"})
+    found = {(problem.code, problem.item): problem.message for problem in result.unread}
+    fields = ["content.cache_control", "mood", "notes", "text", "tool_calls", "tool_calls.function.strict"]
+    assert sorted(found) == [
+        *(("trace-field-unknown", name) for name in fields),
+        ("trace-role-unknown", "narrator"),
+    ]
+    assert "2 places" in found["trace-field-unknown", "mood"]
+    provenance = only(result).header.provenance
+    assert provenance is not None and provenance["not_understood"]["mood"] == 2  # type: ignore[index,call-overload]
+
+
+def test_recorded_samples_hold_nothing_that_is_not_said(real_data: Path, tmp_path: Path) -> None:
+    result = import_traces(real_data / "traces" / "airline_12.json", tmp_path, tokenizer="bytes")
+    assert {(problem.code, problem.item) for problem in result.unread} == {("trace-field-unknown", "info")}

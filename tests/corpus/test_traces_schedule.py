@@ -13,12 +13,15 @@ from inkplex_data.corpus.traces.dialogue import Dialogue, Message, Part, ToolCal
 from inkplex_data.corpus.traces.dialogue_requests import InklingEncoder
 
 SECOND = 1_000_000
+NEVER = st.just(False)
 ENCODER = InklingEncoder(ByteVocabulary())
 
 
 @st.composite
-def dialogues(draw: st.DrawFn, timed: st.SearchStrategy[bool]) -> Dialogue:
-    """Messages in any order of roles; each has a time or not."""
+def dialogues(
+    draw: st.DrawFn, timed: st.SearchStrategy[bool], begun: st.SearchStrategy[bool] = NEVER
+) -> Dialogue:
+    """Messages in any order of roles; each has an end and a beginning or not."""
     at_us = draw(st.sampled_from([0, 3 * SECOND, 1_700_000_000 * SECOND]))
     messages = []
     for index in range(draw(st.integers(1, 8))):
@@ -31,6 +34,7 @@ def dialogues(draw: st.DrawFn, timed: st.SearchStrategy[bool]) -> Dialogue:
                 (Part("a few words"),) if draw(st.booleans()) else (),
                 thinking="hm" if role == "assistant" and draw(st.booleans()) else "",
                 calls=(ToolCall("f", "{}"),) if role == "assistant" and draw(st.booleans()) else (),
+                starts_us=at_us - draw(st.sampled_from([0, SECOND])) if draw(begun) else None,
                 at_us=at_us if draw(timed) else None,
             )
         )
@@ -38,7 +42,7 @@ def dialogues(draw: st.DrawFn, timed: st.SearchStrategy[bool]) -> Dialogue:
 
 
 @settings(max_examples=200, deadline=None)
-@given(dialogues(timed=st.booleans()), st.sampled_from([0.0, 0.3, 30.0]))
+@given(dialogues(timed=st.booleans(), begun=st.booleans()), st.sampled_from([0.0, 0.3, 30.0]))
 def test_arrivals_never_fall_and_recorded_times_bound_the_others(
     dialogue: Dialogue, prefill_s: float
 ) -> None:
@@ -63,7 +67,9 @@ def test_arrivals_never_fall_and_recorded_times_bound_the_others(
             if opens_answer and later:
                 assert at_us <= min(later)
         if one.request.message in known:
-            assert set(one.generated_at_us) <= {known[one.request.message]}
+            end_us, answer = known[one.request.message], dialogue.messages[one.request.message]
+            spread = one.generated_at_us if answer.starts_us is None else one.generated_at_us[-1:]
+            assert set(spread) == {end_us} and one.generated_at_us[0] <= end_us
     assert timed.end_us == (before_us if timed.requests else 0)
 
 

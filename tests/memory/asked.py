@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from inkplex_data.corpus.recordings.recording_lines import HeardSpan
 from inkplex_data.memory.ownership import Ownership
 
 
@@ -20,6 +21,7 @@ class Asked:
     cached: tuple[int, int] | None = None
     vocabulary: int = 201_024
     states_path: Path | None = None
+    audio: tuple[HeardSpan, ...] = ()
     bytes: list[bytes] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-
 import inkplex_data as ink
 from inkplex_data.config.recipe import Recipe
-from inkplex_data.corpus.recordings.recording import RecordingHeader
-from inkplex_data.errors import RecordingError
-from inkplex_data.pipeline.recordings import _check_vocabulary
 from inkplex_data.pipeline.run import build_store
 from tests.pipeline.conftest import write_call, write_manifest
 
@@ -125,27 +118,3 @@ def test_each_contradiction_is_one_error_and_the_others_are_published(recipe: Re
     assert (row["times"], json.loads(row["schedule"])) == ("constructed", {"seed": 7})
     refused = store.problems().filter(severity="error").collect()
     assert sorted(refused["call_id"]) == sorted([*FAULTY, "outside"])
-
-
-def test_a_trained_model_is_not_run_on_byte_tokens(tmp_path: Path) -> None:
-    """Their ids are in every vocabulary, so only the recording's own word for its tokenizer can tell."""
-
-    class Source:
-        kind = "captured"
-        width = 4
-
-        def __init__(self, *, untrained: bool) -> None:
-            self.identity = {"untrained": untrained}
-
-        def chunks(self) -> Iterator[np.ndarray]:
-            yield from ()
-
-    header = RecordingHeader(schema="inkplex/recording@1", recording="r", tokenizer="inkling-bytes")
-    _check_vocabulary(header, Source(untrained=True), tmp_path / "r.jsonl")
-    _check_vocabulary(
-        header.model_copy(update={"tokenizer": "inkling-o200k"}),
-        Source(untrained=False),
-        tmp_path / "r.jsonl",
-    )
-    with pytest.raises(RecordingError, match="bytes"):
-        _check_vocabulary(header, Source(untrained=False), tmp_path / "r.jsonl")

@@ -21,6 +21,7 @@ from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.entry import Clip
 from inkplex_data.corpus.read_corpus import read_corpus
+from inkplex_data.corpus.sidecars.model_check import ReadModel
 from inkplex_data.corpus.word_repair import TimedWord
 from inkplex_data.pipeline.calls.agent_side import AGENT_SIDE, AgentSideJob
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob, MemoryRef
@@ -148,7 +149,7 @@ def sample_jobs(corpus: Path, build: Build) -> dict[str, Job]:
             family="two",
             split="train",
             prefix_id="p",
-            memory=MemoryRef("task", folder, "0"),
+            memory=MemoryRef("task", folder, "0", ReadModel("m", "t", 3, files=("f",))),
         ),
     }
 
@@ -318,7 +319,7 @@ def real_jobs(corpus: Path) -> dict[str, tuple[Stage[Any, Any], Callable[[], Job
             family="two",
             split="train",
             prefix_id=None,
-            memory=MemoryRef("task", RECORDING.folder(task), found.sha256),
+            memory=MemoryRef("task", RECORDING.folder(task), found.sha256, found.read_model()),
         )
 
     voice_plan = PrefixPlan("p", VoiceSample("amy", "train", "two", None, 0, 400_000), None)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import torch
 
+from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 from inkplex_data.grid import EPAD, MASK_ALL, PAD, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PREFIX
 from inkplex_data.memory.tables import TOKENS
 from inkplex_data.memory.versions import SessionClock, build_versions
@@ -114,14 +115,15 @@ def _part(number: int, split: str, partner: str | None, tokens: pl.DataFrame) ->
     )
 
 
-def add_tasks(root: Path, shard: int, numbers: range, split: str) -> None:
+def add_tasks(
+    root: Path, shard: int, numbers: range, split: str, states: StatesIdentity | None = None
+) -> None:
     """One shard of calls and one of recordings; the partner of a call is the next one, of another result."""
     tokens = {number: _tokens(result_of(number)) for number in numbers}
     with RecordingShardWriter(str(root), shard) as recordings:
         for number in numbers:
-            recordings.begin(
-                {"recording_id": f"task-{number:03}", "state_width": WIDTH, "states": "imported"}
-            )
+            row = {"recording_id": f"task-{number:03}", "state_width": WIDTH, "states": "imported"}
+            recordings.begin(row | ({} if states is None else {"states_identity": states.model_dump_json()}))
             recordings.append_states(_states(number))
             recordings.end(tokens[number])
         recordings.publish()
@@ -152,8 +154,15 @@ def add_twins(root: Path, shard: int, first: int) -> tuple[str, str]:
     return f"call-{first:03}", f"call-{first + 1:03}"
 
 
-def make_task_store(root: Path, *, train: int = 8, validation: int = 5, codec_sha256: str = "c0dec") -> Path:
-    """A published store with `train` and `validation` calls, each of its own family and recording."""
+def make_task_store(
+    root: Path,
+    *,
+    train: int = 8,
+    validation: int = 5,
+    codec_sha256: str = "c0dec",
+    states: StatesIdentity | None = None,
+) -> Path:
+    """A published store with `train` and `validation` calls, each of its own family and recording. `states`: whose."""
     root.mkdir(parents=True, exist_ok=True)
     write_description(
         str(root),
@@ -174,7 +183,7 @@ def make_task_store(root: Path, *, train: int = 8, validation: int = 5, codec_sh
             },
         )
         prefixes.publish()
-    add_tasks(root, 0, range(train), "train")
-    add_tasks(root, 1, range(train, train + validation), "validation")
+    add_tasks(root, 0, range(train), "train", states)
+    add_tasks(root, 1, range(train, train + validation), "validation", states)
     publish_snapshot(str(root), refused=[])
     return root

@@ -19,17 +19,29 @@ from inkplex_data.clock import UNKNOWN_US, seconds_to_us
 from inkplex_data.corpus.fields import SECONDS_LIMIT
 from inkplex_data.corpus.jsontext import Line, given_twice, parse_json
 from inkplex_data.corpus.paths import Paths
-from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA, RecordingHeader
+from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA, AudioSpan, RecordingHeader
 from inkplex_data.faults import Fault, FaultError, faults_of, short
 from inkplex_data.grid import KINDS, MEDIA
 
 KIND_INDEX: Final = {kind: index for index, kind in enumerate(KINDS)}
 INT32_LIMIT = 2**31
+HEARD: Final = 1 + MEDIA.index("audio")
 TOKEN_FIELDS = frozenset(
     {"id", "kind", "text", "bytes_b64", "at", "ready_at", "event_at", "special", "media"}
 )
-REQUEST_FIELDS = frozenset({"call", "cached", "tokens", "states"})
+REQUEST_FIELDS = frozenset({"call", "cached", "tokens", "states", "audio"})
 TIME_TWICE = frozenset({given_twice("at"), given_twice("ready_at"), given_twice("event_at")})
+
+
+@dataclass(frozen=True)
+class HeardSpan:
+    """Stretch [start_us, end_us) of a channel of a file, for which consecutive audio tokens from `token` on stand."""
+
+    token: int
+    path: Path
+    start_us: int
+    end_us: int
+    channel: int
 
 
 @dataclass(frozen=True)
@@ -40,7 +52,8 @@ class RecordedRequest:
     `ids` int32 [n]; `kinds` uint8 [n], indices into `grid.KINDS`; `bytes` n byte strings, empty
     for media; `special` bool [n]; `media` uint8 [n], 0 for none, 1 audio, 2 image. Session times, int64 [n]:
     `available_us` at the source, `ready_us` delivered to the host and `source_us` of what a token tells of, both
-    UNKNOWN_US where nobody says. `states_path` names a safetensors file with n rows. `line` is where the request stands.
+    UNKNOWN_US where nobody says. `states_path` names a safetensors file with n rows. `audio`: what audio tokens stand
+    for, where the recording says it. `line` is where the request stands.
     """
 
     call: int
@@ -55,6 +68,7 @@ class RecordedRequest:
     media: NDArray[np.uint8]
     states_path: Path | None
     line: int
+    audio: tuple[HeardSpan, ...] = ()
 
     def __len__(self) -> int:
         return len(self.bytes)
@@ -117,6 +131,7 @@ def parse_request(line: Line, paths: Paths) -> RecordedRequest:
         media=columns.media,
         states_path=_states(data.get("states"), paths),
         line=line.number,
+        audio=_audio(data.get("audio"), columns.media, paths),
     )
 
 
@@ -224,6 +239,38 @@ def _states(value: object, paths: Paths) -> Path | None:
         code = "recording-states" if error.code == "file-missing" else error.code
         faults = (replace(fault, pointer="/states", code=code) for fault in error.faults)
         raise FaultError(*faults) from error
+
+
+def _audio(value: object, media: NDArray[np.uint8], paths: Paths) -> tuple[HeardSpan, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        _fail("recording-media", "/audio", value, "must be a list of spans")
+    spans: list[HeardSpan] = []
+    for index, one in enumerate(value):
+        try:
+            span = AudioSpan.model_validate(one)
+        except ValidationError as error:
+            faults = faults_of(error, one, AudioSpan, code="recording-media")
+            raise FaultError(
+                *(replace(fault, pointer=f"/audio/{index}{fault.pointer}") for fault in faults)
+            ) from error
+        if (
+            span.token >= len(media)
+            or media[span.token] != HEARD
+            or (spans and span.token <= spans[-1].token)
+        ):
+            rule = "must be the index of an audio token, after those of earlier spans"
+            _fail("recording-media", f"/audio/{index}/token", span.token, rule)
+        try:
+            path = paths.file(span.path)
+        except FaultError as error:
+            faults = [replace(fault, pointer=f"/audio/{index}/path") for fault in error.faults]
+            raise FaultError(*faults) from error
+        spans.append(
+            HeardSpan(span.token, path, seconds_to_us(span.start_s), seconds_to_us(span.end_s), span.channel)
+        )
+    return tuple(spans)
 
 
 def _int32(value: object, pointer: str, code: str) -> int:

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 
 from inkplex_data.clock import seconds_to_us
-from inkplex_data.corpus.fields import Flag, Index, JsonObject, Model, Name, Seconds, Text
+from inkplex_data.corpus.fields import Duration, Flag, Index, JsonObject, Model, Name, Seconds, Text
+from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 
 HEADER_SCHEMA = "inkplex/recording@1"
 Kind = Literal["setup", "user", "thinking", "tool_call", "reply", "tool_result", "other"]
@@ -36,6 +37,9 @@ class RecordingHeader(Model):
     )
     schedule: JsonObject | None = Field(
         default=None, description="the declared schedule of constructed times"
+    )
+    states_identity: StatesIdentity | None = Field(
+        default=None, description="whose states the requests name; required where they name any"
     )
     provenance: JsonObject | None = None
 
@@ -88,6 +92,22 @@ class RecordingToken(Model):
         return self
 
 
+class AudioSpan(Model):
+    """What consecutive audio tokens stand for: a stretch of a file, one token for each 50 ms of it."""
+
+    token: Index = Field(description="index of the first among the request's computed tokens")
+    path: Name
+    start_s: Duration
+    end_s: Duration
+    channel: Index = 0
+
+    @model_validator(mode="after")
+    def _ends_after_start(self) -> AudioSpan:
+        if self.end_s <= self.start_s:
+            raise ValueError("end_s must be after start_s")
+        return self
+
+
 class RequestLine(Model):
     """One model request: its computed tokens, at the positions after the cached ones."""
 
@@ -95,3 +115,6 @@ class RequestLine(Model):
     cached: Cached | None = None
     tokens: list[RecordingToken]
     states: Name | None = Field(default=None, description="safetensors with one row for each token")
+    audio: list[AudioSpan] = Field(
+        default_factory=list, description="what the audio tokens stand for, in order"
+    )

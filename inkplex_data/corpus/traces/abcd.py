@@ -18,6 +18,7 @@ from inkplex_data.corpus.traces.dialogue import (
     Part,
     ToolCall,
     TraceFormat,
+    Unread,
     bad_message,
     own_id,
 )
@@ -61,6 +62,7 @@ def _parse(found: Found) -> Dialogue:
         raise bad_message(f"{found.place}/original", "is not a list of [speaker, text] pairs", data)
     turns = data["original"]
     messages: list[Message] = []
+    unread = Unread()
     for index, (speaker, text) in enumerate(turns):
         place = f"{found.place}/original/{index}"
         if speaker == "action":
@@ -70,14 +72,16 @@ def _parse(found: Found) -> Dialogue:
         elif speaker == "customer":
             messages.append(Message("user", place, (Part(text),)))
         else:
+            unread.role(speaker)
             messages.append(Message("other", place, (Part(text),), name=speaker))
     scenario = data.get("scenario")
+    unread.fields(data, {"convo_id", "original", "delexed", "scenario"})
     details: dict[str, Any] = {
         name: scenario[name]
         for name in ("flow", "subflow")
         if isinstance(scenario, dict) and isinstance(scenario.get(name), str)
     }
-    return Dialogue(tuple(messages), found.place, details=details)
+    return Dialogue(tuple(messages), found.place, details=details, unread=unread.counts)
 
 
 def _button(data: dict[str, Any], index: int) -> ToolCall | None:

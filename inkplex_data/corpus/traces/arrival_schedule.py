@@ -87,7 +87,8 @@ class TimedRequest:
 
 @dataclass(frozen=True)
 class Timed:
-    """A dialogue's requests on the session clock. `recorded` says that every message had its own time.
+    """A dialogue's requests on the session clock. `recorded`: every message was complete at a time of its own, and no
+    token was placed within one.
 
     `starts_at_us` is the moment of the trace at which the session clock is zero, None without times.
     """
@@ -108,14 +109,20 @@ class Timed:
 def time_requests(dialogue: Dialogue, requests: Iterable[DialogueRequest], schedule: TraceSchedule) -> Timed:
     """Put the requests of `dialogue` on the session clock.
 
-    A message's recorded time is when it was complete: all its tokens arrive then, and never before. Where
-    every message has one (but for leading setup, which was there from the start), the times are recorded.
-    Where some have none, the schedule places those, between the recorded ones.
+    Where it is recorded when a message was complete, all its tokens arrive then, and never before; those of an answer
+    whose beginning is recorded as well are spread evenly from then on. A prompt is computed by the time at which its
+    answer begins. Where every message has an end (but for leading setup, which was there from the start) and no answer
+    was spread, the times are recorded. Where some have none, the schedule places those, from their beginnings on and
+    between the recorded times.
 
     Raises CallRefused with code trace-time where a message is timed before an earlier one.
     """
     known, starts_at_us = _known(dialogue.messages)
-    clock = _Clock(dialogue.messages, known, schedule)
+    begun = [
+        None if message.starts_us is None else message.starts_us - (starts_at_us or 0)
+        for message in dialogue.messages
+    ]
+    clock = _Clock(dialogue.messages, known, begun, schedule)
     timed = tuple(clock.request(request) for request in requests)
     return Timed(timed, clock.recorded, starts_at_us)
 
@@ -123,7 +130,7 @@ def time_requests(dialogue: Dialogue, requests: Iterable[DialogueRequest], sched
 def _known(messages: Sequence[Message]) -> tuple[list[int | None], int | None]:
     """Session time of every message whose time is recorded; checked to run forward."""
     known = [message.at_us for message in messages]
-    timed = [us for us in known if us is not None]
+    timed = [us for message in messages for us in (message.starts_us, message.at_us) if us is not None]
     if not timed:
         return known, None
     starts_at_us = timed[0] if timed[0] >= _ABSOLUTE_US else 0
@@ -150,18 +157,32 @@ class _Clock:
     """Walks through the session; all times in µs."""
 
     def __init__(
-        self, messages: Sequence[Message], known: Sequence[int | None], schedule: TraceSchedule
+        self,
+        messages: Sequence[Message],
+        known: Sequence[int | None],
+        begun: Sequence[int | None],
+        schedule: TraceSchedule,
     ) -> None:
         self._messages = messages
         self._known = known
+        self._begun = begun
         self._schedule = schedule
-        self.recorded = all(us is not None for us in known)
+        is_spread = any(
+            message.role == "assistant" and us not in (None, end)
+            for message, us, end in zip(messages, begun, known, strict=True)
+        )
+        self.recorded = all(us is not None for us in known) and not is_spread
         self._available: list[int] = []
-        self._now = self._answered_us = self._heard_us = min(0, *(us for us in known if us is not None), 0)
+        self._now = self._answered_us = self._heard_us = min(
+            us for us in (0, *known, *begun) if us is not None
+        )
         # The next recorded time at or after each message: nothing before it can take longer.
         self._bounds: list[int | None] = [None] * (len(known) + 1)
         for index in range(len(known) - 1, -1, -1):
-            self._bounds[index] = known[index] if known[index] is not None else self._bounds[index + 1]
+            later = self._bounds[index + 1]
+            if index + 1 < len(known) and begun[index + 1] is not None:
+                later = begun[index + 1] if later is None else min(later, begun[index + 1] or 0)
+            self._bounds[index] = known[index] if known[index] is not None else later
 
     def request(self, request: DialogueRequest) -> TimedRequest:
         """Times of the next request; requests come in order."""
@@ -177,6 +198,10 @@ class _Clock:
         if not self.recorded:
             rows_us = len(request.prompt) * US_PER_S / self._schedule.prefill_tokens_per_s
             ready_us = self._bounded(asked_us + round(self._schedule.prefill_s * US_PER_S + rows_us), end)
+        begun_us = self._begun[end] if request.message is not None else None
+        if begun_us is not None:
+            # Its first token was sampled then, so the rows before it were there.
+            ready_us = max(asked_us, min(ready_us, begun_us) if not self.recorded else begun_us)
         generated_us = self._sample(request, ready_us)
         self._now = self._answered_us = generated_us[-1] if generated_us else ready_us
         if request.message is not None:
@@ -187,9 +212,11 @@ class _Clock:
         """When a message that the model did not write was complete."""
         message, us, schedule = self._messages[index], self._known[index], self._schedule
         if us is None:
-            us = self._now
-            if message.role == "user":
-                words_us = round(len(message.text.split()) * US_PER_S / schedule.user_words_per_s)
+            us, begun_us = self._now, self._begun[index]
+            words_us = round(len(message.text.split()) * US_PER_S / schedule.user_words_per_s)
+            if begun_us is not None:
+                us = max(us, begun_us) + (words_us if message.role == "user" else 0)
+            elif message.role == "user":
                 us = max(self._now, self._heard_us) + round(schedule.user_pause_s * US_PER_S) + words_us
             elif message.role == "tool":
                 us = max(self._now, self._answered_us + round(schedule.tool_latency_s * US_PER_S))
@@ -202,11 +229,16 @@ class _Clock:
         if request.message is None:
             return []
         known_us = self._known[request.message]
-        if known_us is not None:
-            times = [known_us] * len(request.generated)
+        begun_us, count = self._begun[request.message], len(request.generated)
+        first_us = ready_us if begun_us is None else max(ready_us, begun_us)
+        if known_us is not None and begun_us is not None:
+            span_us = max(known_us - first_us, 0)
+            times = [known_us - span_us + span_us * index // count for index in range(1, count + 1)]
+        elif known_us is not None:
+            times = [known_us] * count
         else:
             elapsed = accumulate(self._schedule.token_us(token.kind) for token in request.generated)
-            times = [self._bounded(ready_us + round(us), request.message) for us in elapsed]
+            times = [max(ready_us, self._bounded(first_us + round(us), request.message)) for us in elapsed]
         spoken = len(self._messages[request.message].text.split())
         first_us = next(
             (us for us, token in zip(times, request.generated, strict=True) if token.kind == "reply"),
@@ -216,5 +248,6 @@ class _Clock:
         return times
 
     def _bounded(self, us: int, index: int) -> int:
+        """`us`, but not after the next recorded time; a message may begin before an earlier one is complete."""
         bound = self._bounds[index]
-        return us if bound is None else min(us, bound)
+        return us if bound is None else max(self._now, min(us, bound))

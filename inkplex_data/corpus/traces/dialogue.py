@@ -6,8 +6,9 @@ Each format is one module beside this one that sets `FORMAT`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -18,6 +19,8 @@ from inkplex_data.problems import refusal
 
 Role = Literal["system", "user", "assistant", "tool", "other"]
 Media = Literal["audio", "image"]
+Moment = Literal["start", "end"]
+"""What the one time of a message is: when it began, or when it was complete."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS: Final = 100_000_000_000
@@ -46,8 +49,8 @@ class ToolCall:
 class Message:
     """One message. `name` is the tool of a result, or what an unknown role was called.
 
-    `at_us` is the recorded moment at which it was complete, None where the trace has none.
-    `place` is its JSON pointer, for messages.
+    `starts_us` and `at_us` are the recorded moments at which it began and at which it was complete, None where the trace
+    has none. `moment_us` is one of the two: which, the trace does not say. `place` is its JSON pointer, for messages.
     """
 
     role: Role
@@ -57,7 +60,9 @@ class Message:
     calls: tuple[ToolCall, ...] = ()
     name: str = ""
     call_id: str = ""
+    starts_us: int | None = None
     at_us: int | None = None
+    moment_us: int | None = None
 
     @property
     def text(self) -> str:
@@ -66,12 +71,53 @@ class Message:
 
 @dataclass(frozen=True)
 class Dialogue:
-    """One recorded task session as messages. `tools` are the declarations that the model was given."""
+    """One recorded task session as messages. `tools` are the declarations that the model was given.
+
+    `unread`: by code and name how often something stands in it that is not understood and so is not in the messages.
+    """
 
     messages: tuple[Message, ...]
     place: str
     tools: tuple[dict[str, Any], ...] = ()
     details: dict[str, str | int | float | bool] = field(default_factory=dict)
+    unread: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def with_moments(self, meaning: Moment) -> Dialogue:
+        """With every message's one moment as its beginning or its end."""
+        return replace(self, messages=tuple(_placed(message, meaning) for message in self.messages))
+
+
+def _placed(message: Message, meaning: Moment) -> Message:
+    moment_us = message.moment_us
+    if moment_us is None:
+        return message
+    if meaning == "end":
+        return replace(message, moment_us=None, at_us=moment_us if message.at_us is None else message.at_us)
+    return replace(
+        message, moment_us=None, starts_us=moment_us if message.starts_us is None else message.starts_us
+    )
+
+
+class Unread:
+    """Counts what a trace holds and its reader does not understand. Values that say nothing are not counted."""
+
+    FIELD: Final = "trace-field-unknown"
+    ROLE: Final = "trace-role-unknown"
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def fields(self, data: Mapping[str, Any], known: Collection[str], of: str = "") -> None:
+        """Count the fields of `data` that are not `known`; `of` names the part that it is."""
+        for name, value in data.items():
+            if name not in known and value not in (None, "", [], {}, False):
+                self.field(f"{of}{name}")
+
+    def field(self, name: str) -> None:
+        self.counts[self.FIELD, name] += 1
+
+    def role(self, name: str) -> None:
+        self.counts[self.ROLE, name] += 1
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,11 @@ from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
 from inkplex_data.corpus.recordings.vocabulary import BYTES, O200K, load_vocabulary
 from inkplex_data.corpus.traces import TraceFile, read_traces
 from inkplex_data.corpus.traces.arrival_schedule import Timed, TimedRequest, TraceSchedule, time_requests
-from inkplex_data.corpus.traces.dialogue import Dialogue, bad_message
+from inkplex_data.corpus.traces.dialogue import Dialogue, Moment, bad_message
 from inkplex_data.corpus.traces.dialogue_requests import Encoder, InklingEncoder, Spelled
 from inkplex_data.corpus.traces.template import TemplateEncoder
 from inkplex_data.errors import CallRefused, CorpusError
+from inkplex_data.plural import counted
 from inkplex_data.printable import in_unicode
 from inkplex_data.problems import Problem, ProblemLog
 from inkplex_data.reading import read_bounded
@@ -49,12 +51,14 @@ class ImportedTrace:
 
 @dataclass(frozen=True)
 class TraceImport:
-    """What became of a file. `refused` are dialogues that could not be read, by their place in it."""
+    """What became of a file. `refused` are dialogues that could not be read, by their place in it; `unread`: each field
+    and role of those that were written that is not understood, with how often it stands there."""
 
     format: str
     tokenizer: str
     written: tuple[ImportedTrace, ...]
     refused: tuple[Problem, ...]
+    unread: tuple[Problem, ...] = ()
 
 
 def import_traces(
@@ -64,12 +68,13 @@ def import_traces(
     tokenizer: str | None = None,
     schedule: TraceSchedule | None = None,
     format_name: str | None = None,
+    moments: Moment = "end",
     progress: Progress | None = None,
 ) -> TraceImport:
     """Write `OUT/ID.recording.jsonl` for every dialogue of the trace file `path`.
 
     `tokenizer`: see `encoder_for`. `schedule` stands in for times that the trace does not have; a recording
-    with a time of it says `times: constructed`. The same file gives the same bytes. A dialogue that cannot
+    with a time of it says `times: constructed`. `moments`: what a message's time is where it has only one. The same file gives the same bytes. A dialogue that cannot
     be read is refused, and the others are written.
 
     Raises CorpusError for a file that is no trace, ConfigError and UsageError for a tokenizer or format
@@ -83,14 +88,16 @@ def import_traces(
         "format": traces.format.name,
         "file": in_unicode(path.name),
         "sha256": hashlib.sha256(read_bounded(path)).hexdigest(),
+        "message_times": moments,
     }
+    unread: Counter[tuple[str, str]] = Counter()
     written: list[ImportedTrace] = []
     refused = [ProblemLog(path.name).refuse(fault) for fault in traces.faults]
     names = recording_ids(traces)
     with only_writer(out, command="import trace"):
         for index, (found, name) in enumerate(zip(traces.found, names, strict=True)):
             try:
-                dialogue = traces.format.parse(found)
+                dialogue = traces.format.parse(found).with_moments(moments)
                 timed = _timed(dialogue, encoder, schedule)
             except CallRefused as error:
                 refused.append(ProblemLog(name).refuse(error))
@@ -101,9 +108,16 @@ def import_traces(
                     header["schedule"] = schedule.model_dump(mode="json")
                 _write(target, header, timed.requests)
                 written.append(_imported(target, name, timed))
+                unread += dialogue.unread
             if progress is not None:
                 progress(index + 1, len(traces.found))
-    return TraceImport(traces.format.name, encoder.identity, tuple(written), tuple(refused))
+    lost = [
+        Problem.of(
+            code, path.name, f"{name!r} stands in {counted(places, 'place')} and is not understood", item=name
+        )
+        for (code, name), places in sorted(unread.items())
+    ]
+    return TraceImport(traces.format.name, encoder.identity, tuple(written), tuple(refused), tuple(lost))
 
 
 def encoder_for(tokenizer: str | None) -> Encoder:
@@ -163,6 +177,11 @@ def _header(
     name: str, tokenizer: str, dialogue: Dialogue, timed: Timed, provenance: dict[str, Any]
 ) -> dict[str, Any]:
     details: dict[str, Any] = {**provenance, "place": dialogue.place or "/", **dialogue.details}
+    # Of a recorded session nobody measured how long its prompts took: their rows count from their last message, or
+    # from the beginning of the answer where that is known.
+    details["prefill"] = "not measured" if timed.recorded else "by the schedule"
+    if dialogue.unread:
+        details["not_understood"] = {name: places for (_, name), places in sorted(dialogue.unread.items())}
     if timed.starts_at_us:
         details["session_starts_at_s"] = us_to_seconds(timed.starts_at_us)
     return {

@@ -5,7 +5,7 @@ Nothing but caches and the chunk in work is held: neither a request's states nor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, RequestPlan, plan_capture
 from inkplex_data.memory.capture.inkling import Inkling, fork_cache, share_prefix
+from inkplex_data.memory.capture.native_input import Audio
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_tensor
 from inkplex_data.memory.ownership import Ownership, Request
 from inkplex_data.problems import recording_refusal
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 AUDIO, IMAGE = 1, 2
 """Values of `Request.media`."""
-
-Audio = Mapping[int, NDArray[np.uint8]]
-"""Per request the dMel rows of its computed audio placeholders, uint8 [k, 80], in order of position."""
 
 
 def capture_states(
@@ -38,8 +36,8 @@ def capture_states(
     """(request, first position, states) of every chunk, in layout order.
 
     States are bfloat16 bits, uint16 [n, 3, D]. A request that begins with a cached prefix goes on from the
-    cache of the request that computed it. Recordings carry no audio: where `audio` brings the dMel rows of
-    the placeholders they are embedded by the model's own front end.
+    cache of the request that computed it. Where `audio` brings the dMel rows of audio placeholders, they are embedded
+    by the model's own front end.
 
     Raises RecordingError for contradictions between requests, for a token that the model's vocabulary does
     not have, for media that are not there, and for states that are not finite.

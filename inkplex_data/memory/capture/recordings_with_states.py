@@ -6,12 +6,15 @@ but the block in hand; every file appears whole or not at all, and the recording
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,13 +25,12 @@ from inkplex_data.atomic import only_writer, replacing
 from inkplex_data.corpus.assemble import RECORDING_SUFFIX
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json
 from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
+from inkplex_data.corpus.recordings.states_identity import StatesIdentity, to_metadata
 from inkplex_data.errors import UsageError
 from inkplex_data.grid import STATE_ROWS
-from inkplex_data.memory.capture.capture_plan import ChunkRule
-from inkplex_data.memory.capture.capture_states import capture_states
-from inkplex_data.memory.capture.imported_states import TENSOR, open_states_file
+from inkplex_data.memory.capture.imported_states import IDS, TENSOR, open_states_file
 from inkplex_data.memory.capture.inkling import Inkling
-from inkplex_data.memory.capture.state_source import ImportedStates
+from inkplex_data.memory.capture.state_source import CapturedStates, imported_states
 from inkplex_data.memory.ownership import Ownership
 
 Progress = Callable[[int, int], None]
@@ -45,7 +47,16 @@ class StatedRecording:
     recording: str
     requests: int
     tokens: int
-    width: int
+    identity: StatesIdentity
+
+    def text(self) -> str:
+        """One line for people: what was written, and whose the states are."""
+        marks = " (untrained)" if self.identity.untrained else ""
+        by = "unidentified" if self.identity.unidentified else f"by {self.identity.model}{marks}"
+        return (
+            f"{self.path}: states of {self.tokens:,} tokens in {self.requests} requests, width "
+            f"{self.identity.width}, {by}"
+        )
 
 
 def capture_recording(
@@ -58,56 +69,73 @@ def capture_recording(
 ) -> StatedRecording:
     """Write `OUT/NAME.recording.jsonl` with the states that `model` computes for the recording `path`.
 
-    The header names the model; its provenance has the model's identity and the chunk rule, on which states
-    can depend. Raises RecordingError as `capture_states` does, OutputError as `only_writer` does.
+    The header and every file name the model, its chunks and the input. Raises RecordingError as `CapturedStates` and
+    `capture_states` do, OutputError as `only_writer` does.
     """
-    requests = list(read_recording(path))
+    recording = read_recording(path)
+    requests = list(recording)
     sizes = {request.call: len(request) for request in requests}
     meter = _Meter(sum(sizes.values()), progress)
     files: dict[int, Path] = {}
-    chunks = capture_states(requests, model, chunk_tokens=chunk_tokens, source=path.name)
+    source = CapturedStates(recording.header, requests, model, chunk_tokens, path.name)
+    ids = {request.call: request.ids for request in requests}
     with only_writer(_states_folder(path, out)):
-        for number, group in groupby(chunks, key=lambda chunk: chunk[0]):
+        for number, group in groupby(source.blocks(), key=lambda block: block[0]):
             if not files:
                 _withdraw(path, out)
             files[number] = _target(path, out, number)
-            blocks = meter.passing(states for _, _, states in group)
-            write_states_file(files[number], blocks, tokens=sizes[number], width=model.width)
-        provenance = {"capture": {**model.identity.as_dict(), "chunks": ChunkRule(chunk_tokens).as_dict()}}
-        target = _write(path, out, files, model=model.identity.id, provenance=provenance)
-    return _stated(target, requests, model.width)
+            identity = source.identity.of_input(source.inputs[number])
+            blocks = meter.passing(states for _, states in group)
+            write_states_file(files[number], blocks, ids=ids[number], identity=identity, request=number)
+        target = _write(path, out, files, requests, identity=source.identity)
+    return _stated(target, requests, source.identity)
 
 
 def attach_states(
-    path: Path, folder: Path, out: Path, *, progress: Progress | None = None
+    path: Path,
+    folder: Path,
+    out: Path,
+    *,
+    accept_unidentified: bool = False,
+    progress: Progress | None = None,
 ) -> StatedRecording:
     """Write `OUT/NAME.recording.jsonl` with the states that lie in `folder`, one safetensors file a request.
 
-    The last number in a file's name is that of its request; requests without computed tokens need none.
-    Before anything is written every header is checked: a row triple for each computed token, all of one
-    width. Every value is read and must be finite, and no states may be zero or those of another token. Files that lie under `out` are named where they are;
-    others are copied, float32 rounded to bfloat16. States that the recording named before are replaced.
+    A file names its request in its metadata, else by the only number in its name; requests without computed tokens
+    need none. Before anything is written every header is checked: whose states they are, the token ids, and a row
+    triple for each computed token, all of one width. Every value is read and must be finite, and no states may be
+    zero or those of another token. Files that lie under `out` are named where they are; others are copied, float32
+    rounded to bfloat16. States that the recording named before are replaced.
 
     Raises UsageError where files and requests do not match, RecordingError for the recording's own faults
-    and for a file that does not fit, OutputError as `only_writer` does.
+    and for a file that does not fit or does not say whose it is, OutputError as `only_writer` does.
     """
-    requests = sorted(read_recording(path, allow_outside=True), key=lambda one: one.call)
+    recording = read_recording(path, allow_outside=True)
+    requests = sorted(recording, key=lambda one: one.call)
     Ownership(requests, source=path.name)
     found = _files(folder, requests)
-    named = [one for one in requests if one.call in found]
-    source = ImportedStates(
-        tuple(
-            open_states_file(found[one.call], tokens=len(one), where=f"{path.name}:{one.line}")
-            for one in named
-        ),
-        named,
+    every = {
+        one.call: open_states_file(found[one.call], tokens=len(one), where=f"{path.name}:{one.line}")
+        for one in requests
+        if one.call in found
+    }
+    named = [one for one in requests if len(one)]
+    opened = [every[one.call] for one in named]
+    source = imported_states(
+        recording.header,
+        requests,
+        opened,
+        source=path.name,
+        accept_unidentified=accept_unidentified,
+        is_new=True,
     )
     meter = _Meter(sum(map(len, requests)), progress)
     files: dict[int, Path] = {}
     copied = False
     with only_writer(_states_folder(path, out)):
-        for request, states, checked in zip(named, source.files, source.checked(), strict=True):
-            blocks = meter.passing(checked)
+        groups = groupby(source.blocks(), key=lambda block: block[0])
+        for request, states, (_, group) in zip(named, opened, groups, strict=True):
+            blocks = meter.passing(states for _, states in group)
             if states.path.resolve().is_relative_to(out.resolve()):
                 files[request.call] = out / states.path.resolve().relative_to(out.resolve())
                 deque(blocks, maxlen=0)
@@ -116,33 +144,59 @@ def attach_states(
                     _withdraw(path, out)
                     copied = True
                 files[request.call] = _target(path, out, request.call)
-                write_states_file(files[request.call], blocks, tokens=states.tokens, width=source.width)
-        target = _write(path, out, files, model=None, provenance={"states_from": folder.name})
-    return _stated(target, requests, source.width)
+                own = source.identity if source.identity.unidentified else states.identity
+                assert own is not None
+                write_states_file(
+                    files[request.call], blocks, ids=request.ids, identity=own, request=request.call
+                )
+        target = _write(
+            path,
+            out,
+            files,
+            requests,
+            identity=source.identity,
+            provenance={"states_from": folder.name},
+        )
+    return _stated(target, requests, source.identity)
 
 
-def write_states_file(path: Path, blocks: Iterable[NDArray[np.uint16]], *, tokens: int, width: int) -> None:
-    """Write bfloat16 bits, uint16 [k, 3, D] in each block and `tokens` rows in all, as one safetensors file."""
-    shape = [tokens, len(STATE_ROWS), width]
+def write_states_file(
+    path: Path,
+    blocks: Iterable[NDArray[np.uint16]],
+    *,
+    ids: NDArray[np.int32],
+    identity: StatesIdentity,
+    request: int,
+) -> None:
+    """Write the states of a request as one safetensors file: bfloat16 bits, uint16 [k, 3, D] in each block, one row
+    triple for each of the token `ids` [n], which stand behind them, and whose states they are."""
+    shape = [len(ids), len(STATE_ROWS), identity.width]
+    states_bytes, ids_bytes = 2 * prod(shape), 4 * len(ids)
     header: dict[str, Any] = {
-        TENSOR: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 2 * int(np.prod(shape))]}
+        "__metadata__": to_metadata(identity, request),
+        TENSOR: {"dtype": "BF16", "shape": shape, "data_offsets": [0, states_bytes]},
+        IDS: {
+            "dtype": "I32",
+            "shape": [len(ids)],
+            "data_offsets": [states_bytes, states_bytes + ids_bytes],
+        },
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = 0
-    size_bytes = 8 + len(text) + 2 * int(np.prod(shape))
-    with replacing(path, size_bytes=size_bytes) as file:
+    with replacing(path, size_bytes=8 + len(text) + states_bytes + ids_bytes) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for block in blocks:
-            if block.shape[1:] != (len(STATE_ROWS), width):
+            if block.shape[1:] != (len(STATE_ROWS), identity.width):
                 raise ValueError(
-                    f"a block of shape {block.shape} in a file of [n, {len(STATE_ROWS)}, {width}]"
+                    f"a block of shape {block.shape} in a file of [n, {len(STATE_ROWS)}, {identity.width}]"
                 )
             file.write(np.ascontiguousarray(block, "<u2").data)
             rows += len(block)
-        if rows != tokens:
-            raise ValueError(f"{rows} rows of states for {tokens} tokens")
+        if rows != len(ids):
+            raise ValueError(f"{rows} rows of states for {len(ids)} tokens")
+        file.write(np.ascontiguousarray(ids, "<i4").data)
 
 
 def _files(folder: Path, requests: Sequence[RecordedRequest]) -> dict[int, Path]:
@@ -153,23 +207,17 @@ def _files(folder: Path, requests: Sequence[RecordedRequest]) -> dict[int, Path]
     if not any(map(len, requests)):
         raise UsageError("no request of the recording computed a token", where=str(folder))
     for path in sorted(folder.glob("*.safetensors")):
-        numbers = _NUMBER.findall(path.stem)
-        if not numbers:
-            continue
-        other = found.setdefault(int(numbers[-1]), path)
+        number = _request_of(path)
+        other = found.setdefault(number, path)
         if other is not path:
-            raise UsageError(
-                f"{other.name} and {path.name} are both of request {int(numbers[-1])}", where=str(folder)
-            )
+            raise UsageError(f"{other.name} and {path.name} are both of request {number}", where=str(folder))
     missing = [request.call for request in requests if len(request) and request.call not in found]
     if missing:
-        have = (
-            ", ".join(path.name for path in list(found.values())[:3]) or "no safetensors file with a number"
-        )
+        have = ", ".join(path.name for path in list(found.values())[:3]) or "no safetensors file"
         raise UsageError(
             f"there are no states of request {', '.join(map(str, missing[:5]))}{' …' * (len(missing) > 5)}",
             where=str(folder),
-            next_step=f"Name each file after its request, like request-{missing[0]}.safetensors; there is {have}.",
+            next_step=f"Export the states of every request that computed tokens; there is {have}.",
         )
     strangers = sorted(found.keys() - {request.call for request in requests})
     if strangers:
@@ -179,6 +227,22 @@ def _files(folder: Path, requests: Sequence[RecordedRequest]) -> dict[int, Path]
             next_step="Check that the files belong to this recording, and move the others out of the folder.",
         )
     return found
+
+
+def _request_of(path: Path) -> int:
+    """The request that a file of states is of: as its metadata say, else the only number in its name."""
+    number = open_states_file(path, where=path.parent.name).request
+    numbers = _NUMBER.findall(path.stem)
+    if number is None and len(numbers) == 1:
+        number = int(numbers[0])
+    if number is None:
+        many = f"{len(numbers)} numbers" if numbers else "no number"
+        raise UsageError(
+            f"{path.name} does not say which request its states are of: its metadata have no `request`, its name {many}",
+            where=str(path.parent),
+            next_step="Write the request's number into the metadata, or name the file request-NUMBER.safetensors.",
+        )
+    return number
 
 
 def _name(path: Path) -> str:
@@ -202,33 +266,63 @@ def _withdraw(path: Path, out: Path) -> None:
     be replaced one by one must not be read as its own."""
     target = _recording(path, out)
     if target.exists() and target.samefile(path):
-        _write(path, out, {}, model=None, provenance={})
+        _write(path, out, {}, list(read_recording(path, allow_outside=True)), identity=None)
     else:
         target.unlink(missing_ok=True)
 
 
 def _write(
-    path: Path, out: Path, files: Mapping[int, Path], *, model: str | None, provenance: Mapping[str, Any]
+    path: Path,
+    out: Path,
+    files: Mapping[int, Path],
+    requests: Sequence[RecordedRequest],
+    *,
+    identity: StatesIdentity | None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Copy the recording line by line, each request with the file of its states."""
+    """Copy the recording line by line, each request with the file of its states; the audio that it names goes with it."""
     target = _recording(path, out)
+    audio = {request.call: _audio_beside(request, path, out) for request in requests if request.audio}
     with replacing(target) as file:
         for number, line in enumerate(numbered_lines(path)):
             data = parse_json(line.data)
             if number == 0:
-                data |= {"provenance": {**(data.get("provenance") or {}), **provenance}}
-                data |= {} if model is None else {"model": model}
+                if provenance:
+                    data |= {"provenance": {**(data.get("provenance") or {}), **provenance}}
+                if identity is None:
+                    data.pop("states_identity", None)
+                else:
+                    data["states_identity"] = identity.as_dict()
+                    data |= {} if identity.model is None else {"model": identity.model}
             else:
                 data.pop("states", None)
                 if data["call"] in files:
                     data["states"] = files[data["call"]].relative_to(out).as_posix()
+                for span, spelled in zip(data.get("audio") or (), audio.get(data["call"], ()), strict=True):
+                    span["path"] = spelled
             file.write(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
     return target
 
 
-def _stated(target: Path, requests: Sequence[RecordedRequest], width: int) -> StatedRecording:
+def _audio_beside(request: RecordedRequest, path: Path, out: Path) -> list[str]:
+    """The audio of a request's spans as the recording in `out` names it; what does not lie there is copied."""
+    spelled = []
+    for span in request.audio:
+        real = span.path.resolve()
+        if not real.is_relative_to(out.resolve()):
+            digest = hashlib.sha256(str(real.parent).encode()).hexdigest()[:8]
+            copy = out / f"{_name(path)}.audio" / f"{digest}-{real.name}"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(copy) as file, real.open("rb") as original:
+                shutil.copyfileobj(original, file)
+            real = copy.resolve()
+        spelled.append(real.relative_to(out.resolve()).as_posix())
+    return spelled
+
+
+def _stated(target: Path, requests: Sequence[RecordedRequest], identity: StatesIdentity) -> StatedRecording:
     name = read_recording(target).header.recording
-    return StatedRecording(target, name, len(requests), sum(map(len, requests)), width)
+    return StatedRecording(target, name, len(requests), sum(map(len, requests)), identity)
 
 
 class _Meter:

@@ -16,6 +16,7 @@ from inkplex_data.clock import FRAME_SAMPLES, FRAME_US, samples_to_us, seconds_t
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.entry import CallEntry, ChannelSpec
 from inkplex_data.corpus.sidecars.loss_mask import frame_mask
+from inkplex_data.corpus.sidecars.model_check import ReadModel, model_faults
 from inkplex_data.corpus.sidecars.playback import history_row
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import WORD_DROPS, TimedWord
@@ -46,7 +47,7 @@ from inkplex_data.pipeline.calls.withheld_text import withhold
 from inkplex_data.pipeline.recordings import ReadRecording
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stage import Job, Stage
-from inkplex_data.problems import Problem, ProblemLog
+from inkplex_data.problems import Problem, ProblemLog, refusal
 from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.shard import CallPart, empty
@@ -62,6 +63,8 @@ class MemoryRef:
     recording_id: str
     folder: Path = field(compare=False)
     sha256: str
+    read: ReadModel
+    """What the sidecar's `reasoning_model` must agree with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +110,7 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     log.extend([*found.problems, *job.notes])
     words = list(found.words)
     sidecar = prepared.text.sidecar
+    _check_model(sidecar, job.memory)
     playback = PlaybackCuts.of(sidecar, job.scan.samples, is_single=prepared.audio.is_single)
     main = main_speaker(recipe)
     words, unplayed = cut_words(words, AugmentPlan(cuts=playback.silenced), main)
@@ -168,6 +172,14 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
         evidence=evidence_table(sidecar),
         claims=claims_table(sidecar, words, main),
     )
+
+
+def _check_model(sidecar: Sidecar | None, memory: MemoryRef | None) -> None:
+    """Refuse a call whose sidecar names another reasoning model than the one that it reads. Raises CallRefused."""
+    if sidecar is not None and sidecar.reasoning_model is not None and memory is not None:
+        faults = model_faults(sidecar.reasoning_model, memory.read)
+        if faults:
+            raise refusal("sidecar-model-differs", f"reasoning_model: {'; '.join(faults)}")
 
 
 def text_stream(
@@ -350,7 +362,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=10,
+    version=11,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text", "words.uncertainty_limit_s"),

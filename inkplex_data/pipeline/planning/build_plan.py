@@ -286,7 +286,7 @@ def memory_of(build: Build, recording: FoundRecording | None) -> MemoryRef | Non
     if recording is None:
         return None
     folder = RECORDING.folder(RecordingJob(build=build, path=Path(recording.path)))
-    return MemoryRef(recording.recording_id, folder, recording.sha256)
+    return MemoryRef(recording.recording_id, folder, recording.sha256, recording.read_model())
 
 
 def _reason(family: str, *joins: Joined) -> str | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import polars as pl
 import torch
 
 from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
+from inkplex_data.loader.state_models import state_models
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import MemoryReaders
 from inkplex_data.trainer.model.load_weights import LoadReport, load_reported
@@ -38,7 +39,8 @@ class SpeechModel:
 @dataclass(frozen=True)
 class StoreIdentity:
     """What a run and its checkpoints share with a store. codec: its sha256; state_width: D, None
-    where no memory is read."""
+    where no memory is read; model_states: whose states they are (`StatesIdentity.described`), None where none are read
+    or the store does not say."""
 
     codec: str
     codec_id: str
@@ -46,6 +48,32 @@ class StoreIdentity:
     tokenizer_sha256: str
     text_pieces: int
     state_width: int | None
+    model_states: dict[str, Any] | None = None
+
+    def marks(self) -> list[str]:
+        """What must be said of every result: parts that mean nothing, or of which nothing is known."""
+        states = self.model_states or {}
+        marks = [
+            (
+                self.codec_untrained,
+                f"the audio codes come from the untrained codec {self.codec_id}: voice losses mean nothing",
+            ),
+            (
+                states.get("untrained"),
+                f"the states come from the untrained model {states.get('id')}: what is read of them means nothing",
+            ),
+            (states.get("unidentified"), "the states do not say which model computed them"),
+        ]
+        return [text for applies, text in marks if applies]
+
+    def flags(self) -> dict[str, bool]:
+        """The same as JSON values."""
+        states = self.model_states or {}
+        return {
+            "untrained_codec": self.codec_untrained,
+            "untrained_states": bool(states.get("untrained")),
+            "unidentified_states": bool(states.get("unidentified")),
+        }
 
 
 def store_identity(
@@ -53,8 +81,8 @@ def store_identity(
 ) -> StoreIdentity:
     """Read what matters for training and evaluation out of a store. memory: whether states are read.
 
-    Raises UsageError for a store whose build has not finished, and ConfigError for an untrained codec that
-    was not allowed, and where the split has no call with states or states of several widths.
+    Raises UsageError for a store whose build has not finished, and ConfigError for an untrained codec or states of an
+    untrained model that were not allowed, and where the split has no call with states or states of several models.
     """
     if not store.complete:
         raise UsageError(
@@ -67,25 +95,37 @@ def store_identity(
             where=store.root,
             next_step="Build with trained Mimi weights, or give --allow-untrained-codec to try the machinery.",
         )
+    width = states = None
+    if memory:
+        width, states = _states(store, split)
+        if states is not None and states["untrained"] and not allow_untrained_codec:
+            raise ConfigError(
+                f"the states come from the untrained model {states['id']}: nothing can be learned from them",
+                where=store.root,
+                next_step="Capture with trained weights, or give --allow-untrained-codec to try the machinery.",
+            )
     return StoreIdentity(
         codec=str(codec["sha256"]),
         codec_id=str(codec["id"]),
         codec_untrained=bool(codec["untrained"]),
         tokenizer_sha256=str(tokenizer["sha256"]),
         text_pieces=int(tokenizer["pieces"]),
-        state_width=_state_width(store, split) if memory else None,
+        state_width=width,
+        model_states=states,
     )
 
 
-def _state_width(store: Store, split: str) -> int:
-    """The width of the states of a split's recordings. Raises ConfigError where there are none, or several widths."""
+def _states(store: Store, split: str) -> tuple[int, dict[str, Any] | None]:
+    """Width and model of the states of a split's recordings. Raises ConfigError where there are none, or several."""
     calls = store.calls().filter(pl.col("split") == split).select("recording_id").collect()
     recordings = store.recordings().select("recording_id", "state_width").collect()
-    widths = calls.join(recordings, on="recording_id")["state_width"].unique().sort().to_list()
-    widths = [width for width in widths if width]
-    if len(widths) != 1:
+    read = recordings.join(calls.unique(), on="recording_id").filter(pl.col("state_width") > 0)
+    widths = read["state_width"].unique().sort().to_list()
+    models = state_models(store, read["recording_id"])
+    if len(widths) != 1 or len(models) > 1:
+        names = [model["id"] for model in models]
         raise ConfigError(
-            f"split {split!r} has calls with states of {len(widths)} widths {widths}"
+            f"split {split!r} has calls with states of {len(names) or len(widths)} models or widths {names or widths}"
             if widths
             else f"no call of split {split!r} has a recording with states",
             where=store.root,
@@ -94,7 +134,7 @@ def _state_width(store: Store, split: str) -> int:
             else "Build with `memory.capture` or from recordings that name their states, or train the speech model "
             "itself: -p finetune_lora.",
         )
-    return int(widths[0])
+    return int(widths[0]), models[0] if models else None
 
 
 def open_speech_model(

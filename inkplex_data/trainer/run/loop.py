@@ -366,10 +366,8 @@ class _Run:
         )
         if speech.untrained:
             say(f"the speech model is {speech.identity}, small and untrained: only the machinery is tried")
-        if identity.codec_untrained:
-            say(
-                f"the audio codes come from the untrained codec {identity.codec_id}: voice losses mean nothing"
-            )
+        for mark in identity.marks():
+            say(mark)
         if self.left_out:
             say(f"left out: {counted(self.left_out, 'call')} without memory")
         if self.done:

@@ -60,6 +60,7 @@ class TrainedModel:
             "revision_id": self.checkpoint.revision_id,
             "update": self.update,
             "untrained_model": self.speech.untrained,
+            **self.store.flags(),
             "weights": self.speech.report.text(),
         }
 
@@ -82,8 +83,8 @@ def load_trained(
 ) -> TrainedModel:
     """The model of a checkpoint or run, checked against a store's tokenizer, codec and widths.
 
-    weights: where the weights before training lie now, as in the recipe by default. An untrained codec is
-    allowed, because it was when training. Raises CheckpointError for what does not fit, ConfigError for a
+    weights: where the weights before training lie now, as in the recipe by default. An untrained codec and states of an
+    untrained model are allowed, because they were when training. Raises CheckpointError for what does not fit, ConfigError for a
     split without memory.
     """
     path = find_checkpoint(path)
@@ -107,11 +108,14 @@ def begin_from(
     """Take over what another run has trained, from its checkpoint; returns which state that was, as JSON values.
 
     model: of a run of `recipe` with these compatibility fields, as it begins. Parts that the other run did not train
-    stay. Raises CheckpointError for another base model, tokenizer, codec or other shapes, ConfigError where something
+    stay. Raises CheckpointError for another base model, tokenizer, codec, reasoning model or other shapes, ConfigError where something
     that it trained has no place here.
     """
     start = load_checkpoint(path, only=MODEL)
-    wanted = {name: compatibility[name] for name in ("model", "model_sizes", "tokenizer_sha256", "codec")}
+    names = ["model", "model_sizes", "tokenizer_sha256", "codec"]
+    # A run that read no memory has nothing to say of states.
+    names += ["model_states"] if "model_states" in compatibility.keys() & start.compatibility.keys() else []
+    wanted = {name: compatibility[name] for name in names}
     check_compatibility(start.compatibility, wanted, where=str(path))
     theirs = recipe_of(start, path)
     if theirs.trains_lora and recipe.trains_lora and theirs.lora.scaling != recipe.lora.scaling:

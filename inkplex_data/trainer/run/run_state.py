@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 def compatibility(speech: SpeechModel, store: StoreIdentity, memory: MemoryReaders | None) -> dict[str, Any]:
     """The fields that a checkpoint must share with a run: the identity of the model before training and sizes, tokenizer,
-    codec, store format, and the widths of writer and readers where there are any."""
+    codec, store format, and where there are writer and readers whose states they read, and their widths."""
     fields = {
         "model": speech.identity,
         "model_sizes": asdict(speech.lm.config),
@@ -57,6 +57,7 @@ def compatibility(speech: SpeechModel, store: StoreIdentity, memory: MemoryReade
     writer = memory.writer
     return {
         **fields,
+        "model_states": store.model_states,
         "state_inputs": writer.hidden.in_features,
         "text_width": writer.text.in_features,
         "slot_width": writer.slot_width,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import torch
 from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture.capture_states import capture_rows, capture_states
 from inkplex_data.memory.capture.inkling import Inkling, fork_cache, load_inkling, share_prefix
+from inkplex_data.memory.capture.state_source import CapturedStates
 from tests.memory.asked import FORKED, Asked, context_of
+from tests.memory.identified import HEADER
 from tests.memory.tiny import AUDIO_TOKEN
 
 
@@ -197,3 +200,15 @@ def test_states_that_are_not_finite_are_refused(small: Inkling) -> None:
 
     with pytest.raises(RecordingError, match="position 2 are not finite in bfloat16"):
         next(capture_states([Asked(0, 4)], Broken()))  # type: ignore[arg-type]
+
+
+def test_a_trained_model_is_not_run_on_byte_tokens(small_inkling: Inkling) -> None:
+    """Their ids are in every vocabulary, so only the recording's own word for its tokenizer can tell."""
+    trained = copy.copy(small_inkling)
+    trained.identity = dataclasses.replace(small_inkling.identity, untrained=False)
+    header = HEADER.model_copy(update={"tokenizer": "inkling-bytes"})
+    other = header.model_copy(update={"tokenizer": "inkling-o200k"})
+    for said, model in ((header, small_inkling), (other, trained)):
+        assert CapturedStates(said, [], model, 16, "r.jsonl").identity.untrained is model.identity.untrained
+    with pytest.raises(RecordingError, match="bytes"):
+        CapturedStates(header, [], trained, 16, "r.jsonl")

@@ -17,8 +17,10 @@ from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture import imported_states
 from inkplex_data.memory.capture.imported_states import open_states_file
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_float32, from_tensor
-from inkplex_data.memory.capture.state_source import ImportedStates, state_source
+from inkplex_data.memory.capture.state_source import imported_states as joined
+from inkplex_data.memory.capture.state_source import state_source
 from tests.memory.asked import Asked
+from tests.memory.identified import HEADER, engine, header_of, metadata_of
 
 
 def tensor(tokens: int, width: int = 8, seed: int = 0) -> torch.Tensor:
@@ -64,7 +66,9 @@ def test_float32_is_rounded_and_the_only_tensor_needs_no_name(tmp_path: Path) ->
     save_file({"hidden": values}, path)
     file = open_states_file(path, tokens=20, where="r.jsonl:2")
     np.testing.assert_array_equal(np.concatenate(list(file.blocks())), bits(values.bfloat16()))
-    assert ImportedStates((file,)).identity == {"dtype": "float32"}
+    [request] = [Asked(0, 20)]
+    source = joined(HEADER, [request], [file], source="r", accept_unidentified=True)
+    assert (source.identity.dtype, source.identity.unidentified) == ("float32", True)
 
 
 def header(fields: dict[str, Any], data: bytes = b"") -> bytes:
@@ -125,25 +129,29 @@ def test_values_that_are_not_finite_and_files_that_change_are_refused(tmp_path: 
 
 def stated(folder: Path, call: int, tokens: int, width: int = 8) -> Asked:
     path = folder / f"{call}.safetensors"
-    save_file({"states": tensor(tokens, width, call)}, path)
-    return Asked(call, tokens, states_path=path)
+    asked = Asked(call, tokens, states_path=path)
+    save_file({"states": tensor(tokens, width, call)}, path, metadata_of([asked], call, engine(width)))
+    return asked
 
 
 def test_requests_in_any_order_give_states_in_layout_order(tmp_path: Path) -> None:
     requests = [stated(tmp_path, 3, 4), Asked(2, 0), stated(tmp_path, 1, 5)]
-    source = state_source(requests, None)
+    source = state_source(header_of(requests, engine(8)), requests, None)
     assert source is not None
-    assert (source.kind, source.width) == ("imported", 8)
+    assert (source.identity.captured, source.identity.width) == (False, 8)
+    found = list(source.blocks())
+    assert [request for request, _ in found] == [1, 3]
     expected = torch.cat([tensor(5, seed=1), tensor(4, seed=3)])
-    np.testing.assert_array_equal(np.concatenate(list(source.chunks())), bits(expected))
-    assert state_source([Asked(0, 3)], None) is None
+    np.testing.assert_array_equal(np.concatenate([block for _, block in found]), bits(expected))
+    assert state_source(HEADER, [Asked(0, 3)], None) is None
 
 
 def test_mixtures_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         RecordingError, match=r"r.jsonl:4: request 2 names no states; request 1 \(line 3\) names 1.safe"
     ) as caught:
-        state_source([stated(tmp_path, 1, 4), Asked(2, 1)], None, source="r.jsonl")
+        state_source(HEADER, [stated(tmp_path, 1, 4), Asked(2, 1)], None, source="r.jsonl")
     assert caught.value.code == "recording-states-mixed"
     with pytest.raises(RecordingError, match=r"states have width 9, those of 1\.safetensors have 8"):
-        state_source([stated(tmp_path, 1, 4), stated(tmp_path, 2, 4, width=9)], None, source="r.jsonl")
+        requests = [stated(tmp_path, 1, 4), stated(tmp_path, 2, 4, width=9)]
+        state_source(HEADER, requests, None, source="r.jsonl")

@@ -15,6 +15,7 @@ from inkplex_data.memory.capture.imported_states import open_states_file
 from inkplex_data.memory.capture.state_source import ImportedStates
 from tests.memory.asked import Asked
 from tests.memory.capture.test_imported_states import tensor
+from tests.memory.identified import engine
 
 
 def checked(folder: Path, *states: torch.Tensor, requests: list[Asked] | None = None) -> np.ndarray:
@@ -25,9 +26,8 @@ def checked(folder: Path, *states: torch.Tensor, requests: list[Asked] | None = 
         path = folder / f"{request.call}.safetensors"
         save_file({"states": own.clone()}, path)
         files.append(open_states_file(path, tokens=len(own), where=f"r.jsonl:{request.line}"))
-    return np.concatenate(
-        [block for blocks in ImportedStates(tuple(files), requests).checked() for block in blocks]
-    )
+    found = ImportedStates(engine(8), tuple(files), requests)
+    return np.concatenate([block for _, block in found.blocks()])
 
 
 def refusal(folder: Path, *states: torch.Tensor) -> RecordingError:

@@ -14,6 +14,7 @@ import pytest
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.pipeline.outcome import Summary
 from inkplex_data.pipeline.run import build_store
+from tests.memory.identified import identify_files
 from tests.pipeline.conftest import write_call, write_manifest
 from tests.quick_codec import QUICK
 
@@ -40,6 +41,7 @@ def write_recording(path: Path, name: str, text: str) -> None:
     header = {"schema": "inkplex/recording@1", "recording": name}
     request = {"call": 0, "cached": None, "tokens": tokens, "states": f"{path.stem}.safetensors"}
     path.write_text(f"{json.dumps(header)}\n{json.dumps(request)}\n")
+    identify_files(path)
 
 
 def write_states(path: Path, states: np.ndarray) -> None:

@@ -1,0 +1,45 @@
+"""Whose the states of a store's recordings are, and whether several stores' are of one model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import polars as pl
+
+from inkplex_data.corpus.recordings.states_identity import StatesIdentity, differing_fields
+from inkplex_data.errors import ConfigError
+from inkplex_data.store.reader import Store
+
+Model = dict[str, Any]
+"""What `StatesIdentity.described` gives."""
+
+
+def state_models(store: Store, recordings: Iterable[str] | None = None) -> list[Model]:
+    """The models whose states a store's recordings hold, each once, in order of recordings; of some recordings only where
+    they are named. States of stores of before, of which nothing is said, are none."""
+    rows = store.recordings().filter(pl.col("states_identity").is_not_null())
+    if recordings is not None:
+        rows = rows.filter(pl.col("recording_id").is_in(list(recordings)))
+    found: list[Model] = []
+    for text in rows.sort("recording_ix").select("states_identity").collect()["states_identity"]:
+        model = StatesIdentity.model_validate(json.loads(text)).described()
+        if model not in found:
+            found.append(model)
+    return found
+
+
+def refuse_mixed(stores: Sequence[Store]) -> None:
+    """Raise ConfigError where the states of stores that are read together are of several models."""
+    first: tuple[str, Model] | None = None
+    for store in stores:
+        for model in state_models(store):
+            first = first or (store.root, model)
+            if others := differing_fields(first[1], model):
+                raise ConfigError(
+                    "the states are of two reasoning models",
+                    where=store.root,
+                    faults=[f"{fault} (the first is of {first[0]})" for fault in others],
+                    next_step="Read stores of one reasoning model together, or read no memory.",
+                )
