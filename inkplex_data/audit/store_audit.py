@@ -163,7 +163,7 @@ class _Auditor:
     def _recording(self, recording_id: str) -> None:
         tokens = self._tokens(recording_id)
         self.audit.tokens += tokens.height
-        audit_tokens(tokens, pieces=self.store.pieces(), recording_id=recording_id)
+        audit_tokens(tokens, spelling=self.spelling, recording_id=recording_id)
 
     def _prefix(self, prefix_id: str) -> None:
         self.audit.prefixes += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ import polars as pl
 from inkplex_data.corpus.recordings.recording import RecordingHeader, read_recording
 from inkplex_data.corpus.recordings.vocabulary import ByteVocabulary
 from inkplex_data.memory.capture.state_source import StateSource, state_source
-from inkplex_data.memory.ownership import tabulate
+from inkplex_data.memory.ownership import Ownership, tabulate
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.recording_states import FoundStates, save_states
 from inkplex_data.pipeline.stage import Job, Stage
@@ -46,6 +47,8 @@ class FoundRecording:
     branch_at_us: int | None
     input_files: str
     """The recording's file and those of its states, by name and digest (`standing.inputs.recording_files`)."""
+    requests: str
+    """JSON text of `Ownership.chain`: which request begins with how much of which other."""
     states: FoundStates = field(default_factory=FoundStates)
 
 
@@ -92,6 +95,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
         branch_of=branch[0] if branch else None,
         branch_at_us=branch[1] if branch else None,
         input_files=recording_files(job.path, (Path(file["path"]) for file in states.files), digest),
+        requests=json.dumps(Ownership(requests, source=job.path.name).chain()),
         states=states,
     )
     return ReadRecording(found, tokens, words.whole_limits(tokens))
@@ -112,7 +116,7 @@ def _state_files(read: ReadRecording) -> list[Path]:
 
 RECORDING: Final = Stage(
     name="recordings",
-    version=4,
+    version=5,
     result=ReadRecording,
     run=read_one,
     recipe=("memory.capture", "text.tokenizer"),

@@ -116,6 +116,7 @@ class RecordingMember:
             "state_width": found.states.width,
             "states_from": _json(found.states.identity),
             "files": found.input_files,
+            "requests": found.requests,
         }
         return cls(
             found.recording_id,
