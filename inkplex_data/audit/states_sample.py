@@ -76,7 +76,8 @@ def _chosen(rows: pl.DataFrame, count: int) -> dict[str, NDArray[np.int64]]:
     owner = np.searchsorted(ends, picked, side="right")
     ids = rows["recording_id"].to_list()
     return {
-        ids[index]: picked[owner == index] - (ends[index] - sizes[index]) for index in np.unique(owner).tolist()
+        ids[index]: picked[owner == index] - (ends[index] - sizes[index])
+        for index in np.unique(owner).tolist()
     }
 
 

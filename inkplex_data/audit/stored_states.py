@@ -67,7 +67,9 @@ def audit_twin_states(
     Raises CausalityError naming the token's row.
     """
     place = ["call", "position"]
-    tables = [table.filter(pl.col("arrival_us") < fork_us).select(*place, "row") for table, _ in (ours, theirs)]
+    tables = [
+        table.filter(pl.col("arrival_us") < fork_us).select(*place, "row") for table, _ in (ours, theirs)
+    ]
     rows = tables[0].join(tables[1], on=place, how="inner", suffix="_twin").sort(place)
     pairs = rows.select("row", "row_twin").to_numpy()
     for start in range(0, len(pairs), BLOCK_ROWS):

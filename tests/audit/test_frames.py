@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
 from inkplex_data.audit.stored_prefixes import PrefixAudit
-from inkplex_data.grid import MASK_ALL, MASK_CALLER, NO_INPUT, PAD, TAG_FIRST, TAG_PREFIX, TEXT_CARD
+from inkplex_data.grid import (
+    MASK_ALL,
+    MASK_CALLER,
+    MASK_TEXT,
+    NO_INPUT,
+    PAD,
+    TAG_FIRST,
+    TAG_PREFIX,
+    TEXT_CARD,
+)
 from inkplex_data.speech.interleave import Word, interleave
 from inkplex_data.speech.prefix import build_prefix, wrap_role
 from inkplex_data.speech.tokenizer import TextTokenizer
@@ -51,7 +60,9 @@ def make(words: list[Word], **options: Any) -> tuple[Made, pl.DataFrame]:
     )
     codes = np.arange(16 * FRAMES, dtype=np.uint16).reshape(16, FRAMES) % 2048
     mask = np.full(FRAMES, MASK_ALL, np.uint8)
-    return Made(text=made.ids, role=made.roles, codes=codes, mask=mask), table
+    mask[made.ids == NO_INPUT] ^= MASK_TEXT
+    level = np.full((2, FRAMES), -30, np.int8)
+    return Made(text=made.ids, role=made.roles, codes=codes, mask=mask, level=level), table
 
 
 def faults(
@@ -133,7 +144,7 @@ def _rolled(call: Made, words: pl.DataFrame) -> pl.DataFrame:
         "another piece": (_set("text", 3, 75), "word 0 'w0' has the pieces [70, 71, 72]"),
         "a tag of a prefix": (_set("role", 20, TAG_PREFIX), "frame 20 is tagged as no part of a call"),
         "a tag that is lost": (_set("role", 3, 0), "frame 3 is tagged PAD"),
-        "an unknown bit of the mask": (_set("mask", 4, 8), "frame 4 has a loss mask with unknown bits"),
+        "an unknown bit of the mask": (_set("mask", 4, 16), "frame 4 has a loss mask with unknown bits"),
         "loss that the sidecar forbids": (_set("mask", 40, MASK_ALL), "frame 40 carries loss"),
         "the stream one frame late": (_rolled, "word 0 'w0'"),
         "a word's frame moved": (_words(frame=pl.lit(30)), "word 1 'w1'"),

@@ -140,7 +140,9 @@ def test_a_tokenizer_may_normalise(rule: str, words: list[str], cuts: list[int])
     tokens = table(_cut(spelled, [min(cut, len(spelled)) for cut in cuts]), tokenizer=tokenizer)
     spelling = PieceSpelling([tokenizer.piece(index) for index in range(len(tokenizer))])
     audit_tokens(tokens, spelling=spelling, recording_id="task")
-    assert all(spelling.spells(word, ids) for word, ids in zip(words, tokenizer.encode_words(words), strict=True))
+    assert all(
+        spelling.spells(word, ids) for word, ids in zip(words, tokenizer.encode_words(words), strict=True)
+    )
 
 
 @cache

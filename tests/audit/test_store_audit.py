@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import inkplex_data as ink
-from inkplex_data.audit.store_audit import StoreAudit, audit_store
+from inkplex_data.audit.audit_totals import StoreAudit
+from inkplex_data.audit.store_audit import audit_store
 from inkplex_data.audit.token_tables import word_of_row
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.memory.versions import SessionClock, build_versions
