@@ -21,6 +21,8 @@ class StoreAudit:
     tokens: int = 0
     states: int = 0
     """Row triples of hidden states."""
+    sampled: int = 0
+    """Of these, computed once more."""
     versions: int = 0
     comparisons: int = 0
     """Live tokens summed over the steps: each was compared once."""
@@ -80,7 +82,7 @@ class StoreAudit:
             f"{counted(self.calls, 'call')} ({self.without_memory:,} without memory) over "
             f"{counted(self.recordings, 'recording')}: {counted(self.frames, 'frame')}, {counted(self.words, 'word')}, "
             f"prefixes: {self.prefixes:,}, {counted(self.steps, 'step')}, {counted(self.tokens, 'token')}, "
-            f"states of {counted(self.states, 'token')}, "
+            f"states of {counted(self.states, 'token')} ({self.sampled:,} computed again), "
             f"{counted(self.versions, 'version')}, {counted(self.comparisons, 'comparison')}; "
             f"{counted(self.sidecars, 'sidecar')}, {counted(self.partners, 'partner')} for wrong memory, "
             f"{counted(self.twins, 'twin')}, pairs of calls: {self.pairs:,}; {found}"

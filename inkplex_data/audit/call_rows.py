@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from inkplex_data.grid import MASK_HIDDEN_TEXT, NO_INPUT, SPLITS, TAG_FIRST
 from inkplex_data.store.call import Call, StoredPrefix
 
 
-def row_faults(call: Call, prefix: StoredPrefix | None) -> Iterator[str]:
-    """What is wrong with a call's row. `prefix`: the one that it names, None without one."""
+def row_faults(call: Call, prefix: StoredPrefix | None, wanted: Mapping[str, Any] | None) -> Iterator[str]:
+    """What is wrong with a call's row. `prefix`: the one that it names, None without one; `wanted`: what the store's
+    recipe says of prefixes."""
     row = call.row
     if row["samples"] is not None and row["frames"] != frames_of_samples(row["samples"]):
         yield f"it has {row['frames']} frames, and {row['samples']} samples fill {frames_of_samples(row['samples'])}"
@@ -24,8 +26,10 @@ def row_faults(call: Call, prefix: StoredPrefix | None) -> Iterator[str]:
     yield from _pad_faults(call)
     if "sidecar" in json.loads(row.get("inputs") or "{}") and row["sidecar"] is None:
         yield "it was built with a sidecar, and has none"
+    if (prefix is None) != (wanted is None):
+        yield f"it has {'no' if prefix is None else 'a'} prefix, and the recipe makes {'none' if wanted is None else 'one'}"
     if prefix is not None:
-        yield from _prefix_faults(call, prefix)
+        yield from _prefix_faults(call, prefix, wanted or {})
 
 
 def _pad_faults(call: Call) -> Iterator[str]:
@@ -40,9 +44,9 @@ def _pad_faults(call: Call) -> Iterator[str]:
         yield "its mask hides text where there is none"
 
 
-def _prefix_faults(call: Call, prefix: StoredPrefix) -> Iterator[str]:
+def _prefix_faults(call: Call, prefix: StoredPrefix, wanted: Mapping[str, Any]) -> Iterator[str]:
     row, own = call.row, prefix.row
-    if own["role"] is not None and own["role"] != row["role"]:
+    if own["role"] != (row["role"] if wanted.get("role") else None):
         yield f"its prefix is of role {own['role']!r:.60}, and the call of {row['role']!r:.60}"
     if own["voice"] is not None and row["voice"] is not None and own["voice"] != row["voice"]:
         yield f"its prefix is of voice {own['voice']!r:.60}, and the call of {row['voice']!r:.60}"

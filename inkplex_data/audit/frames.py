@@ -115,6 +115,8 @@ def word_faults(call: OnFrames, words: pl.DataFrame, rules: TextRules) -> Iterat
             yield f"{what} and the word before it claim the same frame"
         if not np.isin(tags[lie], (TAG_FIRST, TAG_LATER)).all():
             yield f"{what} has pieces from frame {own} on that are tagged as something else"
+        if (tags[lie[1:]] != TAG_LATER).any():
+            yield f"{what} has later pieces from frame {own} on that are tagged as first ones"
         claimed[lie] = True
     lost = words.filter((pl.col("placed") <= 0) & (pl.col("frame") >= 0))
     for index, word in lost.select("word_ix", "text").iter_rows():

@@ -200,7 +200,8 @@ class StoreAuditor:
         text = call.row["sidecar"]
         permitted = None if text is None else frame_mask(read_stored_sidecar(text, call.call_id), call.frames)
         own = call.row["prefix_id"]
-        _refuse(row_faults(call, None if own is None else self.store.prefix_by_id(own)))
+        prefix = None if own is None else self.store.prefix_by_id(own)
+        _refuse(row_faults(call, prefix, self.store.setting("prefix")))
         _refuse(frame_faults(call, self.text_rules, permitted))
         _refuse(word_faults(call, call.words, self.text_rules))
 

@@ -52,7 +52,7 @@ class StoredRequest:
 
     @property
     def media(self) -> NDArray[np.uint8]:
-        return _index(self.tokens["media"], (None, *MEDIA.categories))
+        return _index(self.tokens["media"], (None, *MEDIA))
 
 
 def stored_requests(tokens: pl.DataFrame, chain: str | None, *, recording_id: str) -> list[StoredRequest]:

@@ -242,6 +242,8 @@ def _is_plain(type_: pa.DataType) -> bool:
     """Whether the tables of stores, and columns that builders add to them, may have this type."""
     if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_dictionary(type_):
         return _is_plain(type_.value_type)
+    if pa.types.is_struct(type_):
+        return all(_is_plain(part.type) for part in type_)
     return any(
         kind(type_)
         for kind in (
