@@ -26,10 +26,10 @@ def row_faults(call: Call, prefix: StoredPrefix | None, wanted: Mapping[str, Any
     yield from _pad_faults(call)
     if "sidecar" in json.loads(row.get("inputs") or "{}") and row["sidecar"] is None:
         yield "it was built with a sidecar, and has none"
-    if (prefix is None) != (wanted is None):
-        yield f"it has {'no' if prefix is None else 'a'} prefix, and the recipe makes {'none' if wanted is None else 'one'}"
-    if prefix is not None:
-        yield from _prefix_faults(call, prefix, wanted or {})
+    if prefix is None and wanted is not None:
+        yield "it has no prefix, and the recipe makes one"
+    if prefix is not None and wanted is not None:
+        yield from _prefix_faults(call, prefix, wanted)
 
 
 def _pad_faults(call: Call) -> Iterator[str]:

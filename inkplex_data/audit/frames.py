@@ -85,11 +85,7 @@ def word_faults(call: OnFrames, words: pl.DataFrame, rules: TextRules) -> Iterat
     """Where the text stream and the words table tell different stories. `words`: the call's rows of `store.words()`."""
     text, tags = call.text, call.role
     claimed = np.zeros(len(text), bool)
-    if rules.spelling is not None:
-        for index, word, pieces in words.select("word_ix", "text", "pieces").iter_rows():
-            if not rules.spelling.spells(word, pieces or []):
-                named = rules.spelling.names(pieces or [])
-                yield f"word {index} {word!r} has the pieces {named}, which do not spell it as elsewhere"
+    yield from _table_faults(words, rules)
     held = np.flatnonzero(text != NO_INPUT)
     placed = words.filter(pl.col("placed") > 0)
     for index, word, frame, pieces, count in placed.select(
@@ -125,6 +121,17 @@ def word_faults(call: OnFrames, words: pl.DataFrame, rules: TextRules) -> Iterat
     if rules.speaker_tokens:
         unclaimed &= ~np.isin(text, (BOS, EOS))
     yield from _at(unclaimed, "frame {at} has a piece that belongs to no word of the call")
+
+
+def _table_faults(words: pl.DataFrame, rules: TextRules) -> Iterator[str]:
+    """What is wrong with the words themselves."""
+    if words["word_ix"].to_list() != list(range(words.height)):
+        yield "its words are not numbered from 0 on: they are those of another call"
+    if rules.spelling is not None:
+        for index, word, pieces in words.select("word_ix", "text", "pieces").iter_rows():
+            if not rules.spelling.spells(word, pieces or []):
+                named = rules.spelling.names(pieces or [])
+                yield f"word {index} {word!r} has the pieces {named}, which do not spell it as elsewhere"
 
 
 def _follow(spelled: list[int], pieces: list[int]) -> bool:

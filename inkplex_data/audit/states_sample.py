@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,9 +28,10 @@ NEAR = 0.05
 
 
 def audit_states_sample(
-    store: Store, count: int, *, load: LoadModel | None = None
+    store: Store, count: int, *, calls: Collection[str] | None = None, load: LoadModel | None = None
 ) -> tuple[int, list[Fault]]:
-    """Compute the states of `count` captured tokens again; returns how many were compared, and what differs.
+    """Compute the states of `count` captured tokens again, or of those that `calls` read; returns how many were
+    compared, and what differs.
 
     The sample is the same each time. A token's context is computed with it, so a token late in a long recording costs
     as much as capturing all before it; tokens of media, whose input the store does not keep, are left out with their
@@ -42,9 +43,12 @@ def audit_states_sample(
     """
     capture = store.setting("memory", "capture")
     rows = store.recordings().filter(pl.col("states") == "captured").collect()
+    if calls is not None:
+        read = [store.call_row(call_id)["recording_id"] for call_id in calls]
+        rows = rows.filter(pl.col("recording_id").is_in(read))
     if not isinstance(capture, dict) or not rows.height:
         raise UsageError(
-            "no states of this store were captured by a model that its recipe names",
+            "no states that are asked for were captured by a model that its recipe names",
             where=store.root,
             next_step="Leave out --states-sample: states that were imported are compared with their digests.",
         )

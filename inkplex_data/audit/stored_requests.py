@@ -67,7 +67,7 @@ def stored_requests(tokens: pl.DataFrame, chain: str | None, *, recording_id: st
         return CausalityError(what, where=recording_id)
 
     by_number = {key[0]: part for key, part in tokens.group_by("call", maintain_order=True)}
-    listed = json.loads(chain) if chain is not None else _guessed(by_number)
+    listed = json.loads(chain) if chain is not None else list(_guessed(by_number))
     strangers = by_number.keys() - {number for number, _, _ in listed}
     if strangers:
         raise refuse(f"it has tokens of request {min(strangers)}, which its prefix chain does not list")

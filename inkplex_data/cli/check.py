@@ -142,7 +142,7 @@ def audit(
             if runner is not None:
                 runner.close(cancel=True)
         if states_sample:
-            found.sampled, faults = audit_states_sample(opened, states_sample)
+            found.sampled, faults = audit_states_sample(opened, states_sample, calls=chosen)
             found.violations += faults
         if against is not None:
             found.violations += _against(opened, against, chosen, workers)

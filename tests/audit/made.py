@@ -50,13 +50,16 @@ def make_audited(folder: Path, recipe: Recipe) -> Audited:
     manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
     capture = CaptureConfig(model="small:0")
     memory = recipe.memory.model_copy(update={"window": WINDOW, "capture": capture})  # type: ignore[union-attr]
-    store = recipe.store.model_copy(update={"shard_bytes": 200_000})
+    store = recipe.store.model_copy(update={"shard_bytes": 10**8})
     ours = recipe.model_copy(update={"memory": memory, "store": store})
     summary = build_store(manifest, folder / "store", recipe=ours, workers=1)
     assert summary.exit_code == 0, summary.text()
     bench = Bench(folder / "store")
     bench.change_table("recordings", _with_digests(bench))
-    bench.publish()
+    bench.mend()
+    shutil.rmtree(bench.root / "snapshots")
+    (bench.root / "newest.json").unlink()
+    publish_snapshot(bench.root)
     return Audited(manifest, folder / "store")
 
 
@@ -103,7 +106,10 @@ class Bench:
 
     @classmethod
     def copy(cls, store: Path, folder: Path) -> Bench:
-        shutil.copytree(store, folder)
+        """A store without a snapshot, as one whose first build is not over: its shards speak for themselves."""
+        shutil.copytree(store, folder, ignore=shutil.ignore_patterns("snapshots", "newest.json"))
+        for name in ("calls", "recordings", "prefixes", "problems", "splits"):
+            (folder / f"{name}.parquet").unlink()
         return cls(folder)
 
     def change_table(self, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
@@ -155,21 +161,17 @@ class Bench:
 
         self.change_array(place, whole)
 
-    def publish(self) -> None:
-        """Mend every digest of what was changed."""
+    def mend(self) -> None:
+        """Mend every digest of what was changed, as whoever writes a shard writes its digests too."""
         for path in self._changed:
             shard = next(parent for parent in path.parents if (parent / "shard.json").is_file())
             document = json.loads((shard / "shard.json").read_bytes())
             name = path.relative_to(shard).as_posix()
             document["files"][name] = vars(digest_file(path))
-            rows = {"versions.parquet": "versions", "words.parquet": "words"}.get(name)
-            if rows is not None:
-                document["counts"][rows] = pq.read_metadata(path).num_rows
+            if path.stem in document["counts"]:
+                document["counts"][path.stem] = pq.read_metadata(path).num_rows
             (shard / "shard.json").write_text(json.dumps(document))
         self._changed.clear()
-        shutil.rmtree(self.root / "snapshots")
-        (self.root / "newest.json").unlink()
-        publish_snapshot(self.root)
 
     @contextmanager
     def tampered(self, tamper: Callable[[Bench], None]) -> Iterator[None]:
@@ -177,7 +179,7 @@ class Bench:
         sound = tree(self.root)
         try:
             tamper(self)
-            self.publish()
+            self.mend()
             assert tree(self.root) != sound
             yield
         finally:

@@ -280,17 +280,21 @@ def _other_states(array: np.ndarray) -> np.ndarray:
     return shuffled.reshape(array.shape)
 
 
-def _with_new_digests(tamper: Tamper, of: str = RECORDING) -> Tamper:
-    """States that were wrong when they were made, so that the recording's own digests are of the wrong ones."""
+def _with_new_digests(tamper: Tamper, *of: str) -> Tamper:
+    """States that were wrong when they were made, so that there is no digest of the right ones."""
+    lost = pl.when(pl.col("recording_id").is_in(of)).then(None).otherwise("state_digests")
     return both(
         tamper,
         lambda bench: bench.change_table(
-            "recordings",
-            lambda table: table.with_columns(
-                state_digests=pl.when(pl.col("recording_id") == of).then(None).otherwise("state_digests")
-            ).cast(table.schema),
+            "recordings", lambda table: table.with_columns(state_digests=lost).cast(table.schema)
         ),
     )
+
+
+def _made_wrong(change: Callable[[np.ndarray], Any]) -> Tamper:
+    """The states of both twins are wrong in the same way."""
+    twins = (RECORDING, "paid-0000")
+    return _with_new_digests(both(*(states(change, of) for of in twins)), *twins)
 
 
 def _update(index: int, **values: Any) -> Callable[[dict[str, Any]], Any]:
@@ -394,10 +398,12 @@ STATES: dict[str, Tamper] = {
     "rows 28 and 34 are exchanged": states(lambda s: s[:, [1, 0, 2]]),
     "a value is rounded otherwise": states(lambda s: s ^ 1),
     "states of another recording": _states_of_another,
-    "a token's states are those of another": _with_new_digests(states(lambda s: s[[0, 0, *range(2, len(s))]])),
+    "a token's states are those of another": _with_new_digests(
+        states(lambda s: s[[0, 0, *range(2, len(s))]]), RECORDING
+    ),
     "a twin's states are of another model": _with_new_digests(states(_other_states, "paid-0000"), "paid-0000"),
-    "states were made by another model": _with_new_digests(states(_other_states, "dialogues-101"), "dialogues-101"),
-    "states were shifted when they were made": _with_new_digests(states(moved, "dialogues-101"), "dialogues-101"),
+    "states were made by another model": _made_wrong(lambda s: s[..., ::-1]),
+    "states were shifted when they were made": _made_wrong(moved),
 }  # fmt: skip
 
 
@@ -484,11 +490,13 @@ FORM: dict[str, Tamper] = {
     "the frames of the call before": call("amy-1", frame_offset=pl.col("frame_offset") - 1),
 }  # fmt: skip
 
-GROUPS: dict[str, dict[str, Tamper]] = {
-    "memory": MEMORY,
-    "states": STATES,
-    "frames and words": FRAMES,
-    "prefix": PREFIX,
-    "sidecar": SIDECAR,
-    "rows and offsets": FORM,
+MINE, OTHERS = (CALL, TWIN), (SPEAKING, "amy-1", CALL)
+GROUPS: dict[str, tuple[tuple[str, ...], dict[str, Tamper]]] = {
+    "memory": (MINE, MEMORY),
+    "states": (MINE, STATES),
+    "frames and words": (OTHERS, FRAMES),
+    "prefix": (OTHERS, PREFIX),
+    "sidecar": (MINE, SIDECAR),
+    "rows and offsets": (OTHERS, FORM),
 }
+"""What is tampered with → calls that tell of it, and how."""

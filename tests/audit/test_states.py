@@ -140,7 +140,7 @@ def test_a_sample_of_states_is_what_the_model_computes(audited: Audited) -> None
 
 
 def test_states_that_no_model_of_the_recipe_made_cannot_be_computed_again(built: Any) -> None:
-    with ink.open_store(built) as store, pytest.raises(UsageError, match="no states of this store"):
+    with ink.open_store(built) as store, pytest.raises(UsageError, match="no states that are asked for"):
         audit_states_sample(store, 5)
 
 
@@ -148,7 +148,7 @@ def test_states_of_another_model_are_named(audited: Audited, tmp_path: Any) -> N
     bench = Bench.copy(audited.store, tmp_path / "store")
     other = pl.col("states_from").str.replace('"sha256": "[0-9a-f]+"', '"sha256": "0000"')
     bench.change_table("recordings", lambda table: table.with_columns(other))
-    bench.publish()
+    bench.mend()
     with ink.open_store(bench.root) as store:
         _, faults = audit_states_sample(store, 3, load=tools.inkling)
     assert faults and all("its states are of the model 'small:0' (0000)" in fault.rule for fault in faults)

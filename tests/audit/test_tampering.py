@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 import pytest
 
@@ -14,11 +15,10 @@ from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.standing.against import against_faults
 from inkplex_data.store.reader import Store
 from tests.audit.made import Audited, Bench
-from tests.audit.tampering import CALL, GROUPS, SPEAKING, TWIN
+from tests.audit.tampering import GROUPS
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs/reference/tampering.md"
-CONCERNED = (CALL, TWIN, "call-0", SPEAKING, "amy-1")
 EVERYTHING = 10**6
 
 
@@ -27,26 +27,30 @@ def bench(audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench.copy(audited.store, tmp_path_factory.mktemp("tampered") / "store")
 
 
-def found(store: Store, sound: Store) -> tuple[str, list[Fault]]:
+def found(store: Store, sound: Store, calls: Collection[str]) -> tuple[str, list[Fault]]:
     """What finds something wrong, the cheapest first, and what it says."""
-    faults = audit_store(store, calls=CONCERNED).violations
+    faults = audit_store(store, calls=calls).violations
     if faults:
         return "`audit`", faults
-    faults = list(against_faults(store, sound, CONCERNED))
+    # What a build of the corpus gives is what it gave: the store as it was.
+    faults = list(against_faults(store, sound, calls))
     if faults:
         return "`audit --against`", faults
-    return "`audit --states-sample`", audit_states_sample(store, EVERYTHING, load=tools.inkling)[1]
+    memory = [call_id for call_id in calls if store.call_row(call_id)["recording_id"] is not None]
+    sample = audit_states_sample(store, EVERYTHING, calls=memory[:1], load=tools.inkling)
+    return "`audit --states-sample`", sample[1]
 
 
 def test_every_tampering_is_found(bench: Bench, audited: Audited) -> None:
+    rows: dict[str, list[tuple[str, str]]] = {}
+    silent = []
     with ink.open_store(bench.root) as store, ink.open_store(audited.store) as sound:
-        assert found(store, sound)[1] == [], "the store is sound before"
-        rows: dict[str, list[tuple[str, str]]] = {}
-        silent = []
-        for group, tampers in GROUPS.items():
+        everybody = {call_id for calls, _ in GROUPS.values() for call_id in calls}
+        assert found(store, sound, everybody)[1] == [], "the store is sound before"
+        for group, (calls, tampers) in GROUPS.items():
             for name, tamper in tampers.items():
                 with bench.tampered(tamper), ink.open_store(bench.root) as tampered:
-                    by, faults = found(tampered, sound)
+                    by, faults = found(tampered, sound, calls)
                 if os.environ.get("INKPLEX_SHOW"):
                     print(f"{group} | {name} | {by} | {faults[0] if faults else '-'}")
                 if not faults:
@@ -54,7 +58,8 @@ def test_every_tampering_is_found(bench: Bench, audited: Audited) -> None:
                 rows.setdefault(group, []).append((name, by))
         assert silent == []
         assert sum(map(len, rows.values())) >= 70
-        assert found(store, sound)[1] == [], "and after"
+    with ink.open_store(bench.root) as store:
+        assert audit_store(store).violations == [], "and after"
     text = page(rows)
     if os.environ.get("INKPLEX_UPDATE"):
         PAGE.write_text(text, encoding="utf-8")

@@ -61,7 +61,7 @@ def against_faults(store: Store, anew: Store, calls: Collection[str] | None = No
 
     `calls`: only these, and the recordings that they read.
     """
-    skipped = _PLACES | (frozenset() if store.snapshot.number == 1 else _PLANNED)
+    skipped = _PLACES | (frozenset() if store.snapshot.number <= 1 else _PLANNED)
     stored = store.calls().collect()
     wanted = [call_id for call_id in stored["call_id"] if calls is None or call_id in calls]
     for call_id in wanted:
