@@ -22,10 +22,11 @@ from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.memory.words import assemble_words
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.publish_snapshot import publish_snapshot
-from tests.pipeline.memory_made import WINDOW, make_memory_corpus, make_trace_corpus
+from tests.audit.made import Audited
+from tests.pipeline.memory_made import WINDOW, make_trace_corpus
 from tests.store.made import publish_again
 
-CALLS = 3 + 2 + 2 + 1
+CALLS = 3 + 2 + 2 + 1 + 2
 
 
 def build(corpus: Path, recipe: Recipe) -> Path:
@@ -38,11 +39,10 @@ def build(corpus: Path, recipe: Recipe) -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
-def with_memory(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def with_memory(audited: Audited) -> Path:
     """Calls over dialogues, several over one recording, twins with sidecars; not to be written to."""
-    folder = tmp_path_factory.mktemp("memory")
-    return build(make_memory_corpus(folder / "corpus"), recipe)
+    return audited.store
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_calls_over_every_airline_dialogue_pass(
 def test_a_clean_store_passes(with_memory: Path) -> None:
     result = audit(with_memory)
     assert result.violations == []
-    assert (result.calls, result.without_memory, result.recordings) == (CALLS, 1, 5)
+    assert (result.calls, result.without_memory, result.recordings) == (CALLS, 3, 5)
     assert (result.sidecars, result.twins, result.pairs) == (2, 1, 1)
     assert result.partners == 5  # two of the dialogues, the twins, and the one without memory
     # The window is smaller than the recordings: tokens leave it within calls.
@@ -382,4 +382,4 @@ def test_progress_ends_at_its_total(with_memory: Path) -> None:
     seen: list[tuple[int, int]] = []
     with ink.open_store(with_memory) as store:
         audit_store(store, progress=lambda item, done, total: seen.append((done, total)))
-    assert seen[-1][0] == seen[-1][1] == CALLS + 5 + 2 + 1  # recordings, twins and their pair, the prefix
+    assert seen[-1][0] == seen[-1][1] == CALLS + 5 + 2 + 3  # recordings, twins and their pair, prefixes

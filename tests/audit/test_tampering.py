@@ -33,7 +33,7 @@ def found(store: Store, sound: Store, calls: Collection[str]) -> tuple[str, list
     if faults:
         return "`audit`", faults
     # What a build of the corpus gives is what it gave: the store as it was.
-    faults = list(against_faults(store, sound, calls))
+    faults = list(against_faults(store, sound))
     if faults:
         return "`audit --against`", faults
     memory = [call_id for call_id in calls if store.call_row(call_id)["recording_id"] is not None]
