@@ -77,8 +77,8 @@ def plan_audit(
     for one, other, fork_us in twin_recordings(branches, recordings):
         if not {one, other} & set(read):
             continue
-        ids = pl.col("recording_id", "twin_recording_id")
-        own = together.filter(pl.any_horizontal(ids == one) & pl.any_horizontal(ids == other))
+        ends = pl.col("recording_id", "twin_recording_id")
+        own = together.filter(pl.any_horizontal(ends == one) & pl.any_horizontal(ends == other))
         if chosen is not None:
             own = own.filter(pl.any_horizontal(pl.col("call_id", "twin_call_id").is_in(list(chosen))))
         shown = own.select("call_id", "twin_call_id", "fork_us", "fork_frame").rows()

@@ -24,10 +24,10 @@ from inkplex_data.store.digests import digest_file
 from inkplex_data.store.parquet import TableWriter
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from tests.pipeline.conftest import tree, write_call
-from tests.pipeline.memory_made import WINDOW, make_memory_corpus
+from tests.pipeline.memory_made import DIALOGUES, WINDOW, make_memory_corpus
 
-SPOKEN = ("late", "amy-0")
-"""Calls of the store that tamperings are done to: one with memory, one of five seconds with voice and role."""
+TURNS = 8
+"""Of each dialogue, so that its states are soon computed."""
 LONG_S = {"amy-0": 5.0, "amy-1": 2.5}
 
 
@@ -39,7 +39,9 @@ class Audited:
 
 def make_audited(folder: Path, recipe: Recipe) -> Audited:
     """Calls over dialogues, twins with sidecars, and two calls of one voice; states by the small untrained model."""
-    manifest = make_memory_corpus(folder / "corpus")
+    begun = [{**one, "original": one["original"][:TURNS]} for one in json.loads(DIALOGUES.read_text())]
+    (folder / DIALOGUES.name).write_text(json.dumps(begun))
+    manifest = make_memory_corpus(folder / "corpus", folder / DIALOGUES.name)
     lines = [json.loads(line) for line in manifest.read_text().splitlines()]
     for name, seconds in LONG_S.items():
         write_call(folder / "corpus", name, sum(name.encode()), seconds)

@@ -1,4 +1,4 @@
-"""Seventy and more ways in which a buggy writer falsifies a store, and what finds each: docs/reference/tampering.md."""
+"""A hundred ways in which a buggy writer falsifies a store, and what finds each: docs/reference/tampering.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 import inkplex_data as ink
-from inkplex_data.grid import EPAD, MASK_ALL, MASK_TEXT, PAD
+from inkplex_data.grid import EPAD, MASK_ALL, PAD
 from inkplex_data.memory.tables import VERSIONS
 from inkplex_data.memory.versions import SessionClock, build_versions
 from tests.audit.made import Bench
@@ -301,8 +301,6 @@ def _update(index: int, **values: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda document: document["private_updates"]["updates"][index].update(values)
 
 
-UNKNOWN_PIECE = pl.lit([10**6], pl.List(pl.Int32))
-
 MEMORY: dict[str, Tamper] = {
     "a token is seen a step before it arrives": versions(where(IN_CALL & FIRST_OF_TOKEN, start=pl.col("start") - 1)),
     "a token is seen after it left the window": versions(
@@ -313,25 +311,19 @@ MEMORY: dict[str, Tamper] = {
     "another recency": versions(where(IN_CALL, recency=pl.col("recency") + 1)),
     "another age": versions(where(IN_CALL, age=pl.col("age") + 1)),
     "words are whole too early": versions(where(~pl.col("whole"), whole=True)),
-    "words are never whole": versions(all_rows(whole=False)),
-    "a version of a token that is not there": versions(where(IN_CALL, row=10**6)),
     "versions name the next token": versions(all_rows(row=pl.col("row") + 1)),
     "a version is lost": lambda bench: _with_versions(bench, _versions(bench).tail(-1)),
-    "all versions are lost": lambda bench: _with_versions(bench, _versions(bench).head(0)),
     "the versions of another call": _of_another_call,
     "the call begins a frame later": call(recording_starts_at_us=pl.col("recording_starts_at_us") + 80_000),
     "the call begins a frame later, and versions fit it": _started_late,
-    "the call has no start": call(recording_starts_at_us=None),
     "the call reads another recording": call(recording_id="dialogues-101"),
     "the call reads its twin's recording": call(recording_id="paid-0000"),
     "the recording is lost to the call": call(recording_id=None),
     "one token arrives earlier": tokens(where(pl.col("position") > 3, arrival_us=ARRIVAL - 10**6)),
-    "all tokens arrive a second later": tokens(all_rows(arrival_us=ARRIVAL + 10**6)),
     "all tokens arrive 40 ms later, and versions fit it": lambda bench: _rebuilt(
         bench, all_rows(arrival_us=ARRIVAL + 40_000)
     ),
     "another place in the order of arrival": tokens(where(pl.lit(True), rank=pl.col("rank") + 1)),
-    "another row number": tokens(where(pl.col("row") == 5, row=6)),
     "another word number": tokens(where(pl.col("word_ix") == 3, word_ix=2)),
     "a request's positions one on": tokens(
         lambda t: t.with_columns(position=pl.col("position") + (pl.col("call") == t["call"].max()).cast(pl.Int32))
@@ -345,18 +337,14 @@ MEMORY: dict[str, Tamper] = {
     "another token id": tokens(where(pl.col("bytes").bin.starts_with(b" "), token_id=7)),
     "another kind": tokens(where(pl.col("kind") == "thinking", kind="reply")),
     "a token turns special": tokens(where(pl.col("word_ix") == 3, special=True)),
-    "a token turns medium": tokens(where(pl.col("word_ix") == 3, media="audio")),
     "a token has other bytes": tokens(where(pl.col("word_ix") == 3, bytes=pl.lit(b" other"))),
     "a token has bytes and pieces of another": tokens(_bytes_and_pieces),
     "two tokens are exchanged": tokens(_two_rows_exchanged),
     "pieces of two tokens are exchanged": tokens(_exchanged_pieces),
     "pieces are shifted by a token": tokens(lambda t: t.with_columns(PIECES.shift(1, fill_value=[]))),
     "pieces are emptied": tokens(where(PIECES.list.len() > 0, piece_ids=pl.lit([], pl.List(pl.Int32)))),
-    "all pieces are null": tokens(lambda t: t.with_columns(piece_ids=pl.lit(None, t.schema["piece_ids"]))),
     "pieces of a later word": tokens(_from_later_word),
     "pieces in another order": tokens(where(PIECES.list.len() > 1, piece_ids=PIECES.list.reverse())),
-    "a piece that no tokenizer has": tokens(where(pl.col("word_ix").is_not_null(), piece_ids=UNKNOWN_PIECE)),
-    "pieces where there is no word": tokens(where(pl.col("word_ix").is_null(), piece_ids=pl.lit([5], pl.List(pl.Int32)))),
     "twins differ before their fork": tokens(where(pl.col("row") == 4, token_id=7), "paid-0000"),
     "another fork": lambda bench: bench.change_table(
         "recordings", where(pl.col("branch_of").is_not_null(), branch_at_us=pl.col("branch_at_us") + 3_000_000)
@@ -367,7 +355,6 @@ MEMORY: dict[str, Tamper] = {
     "another reasoning model": recording(model="other"),
     "recorded times are called constructed": recording(times="recorded"),
     "a recording of other bytes": recording(content_sha256="0" * 64),
-    "a partner that is not there": call(wrong_memory_of="nobody"),
     "a partner without memory": call(wrong_memory_of="plain"),
     "a partner of the call's own family": call(wrong_memory_of="paid"),
 }  # fmt: skip
@@ -414,42 +401,31 @@ FRAMES: dict[str, Tamper] = {
     ),
     "codes are a frame late": stream("codes", moved),
     "codes of another call": _codes_of_another,
-    "codes without sound": stream("codes", put(slice(None), 5)),
-    "a text id that the tokenizer lacks": stream("text", _first_piece(lambda text, at: text.__setitem__(at, 31_999))),
     "text and tags are a frame late": _rolled_text,
     "a piece is another": stream("text", _first_piece(lambda text, at: text.__setitem__(at, text[at] + 1))),
-    "a piece is gone": stream("text", _first_piece(lambda text, at: text.__setitem__(at, PAD))),
     "an EPAD is a PAD": stream("text", lambda text: text.__setitem__(int(np.flatnonzero(text == EPAD)[0]), PAD)),
     "a tag is another": stream("role", lambda role: role.__setitem__(int(np.flatnonzero(role == 2)[0]), 0)),
-    "a tag of a prefix": stream("role", put(2, 4)),
     "a later piece is tagged as a first": stream("role", lambda role: role.__setitem__(int(np.flatnonzero(role == 3)[0]), 2)),
     "an unknown bit of the mask": stream("mask", put(4, MASK_ALL | 64)),
     "no frame carries loss": stream("mask", put(slice(None), 0)),
-    "the text carries no loss": stream("mask", lambda mask: mask & ~np.uint8(MASK_TEXT)),
     "levels of agent and caller are exchanged": stream("level", lambda level: level[:, ::-1]),
     "levels are lost": stream("level", put(slice(None), -120)),
-    "a word's onset is another": words(where(pl.col("placed") > 0, frame=pl.col("frame") + 1)),
     "words' onsets are all a frame late": _words_of_another,
     "a word has other pieces": words(where(pl.col("placed") > 0, pieces=pl.lit([70, 71], pl.List(pl.Int32)))),
     "a word is another, with its pieces and frames": _another_word,
     "a word has another text": words(where(pl.col("placed") > 0, text="other")),
     "a word's times are others": words(where(pl.col("placed") > 0, start_us=pl.col("start_us") + 5_000)),
-    "a word has another speaker": words(where(pl.col("placed") <= 0, speaker="somebody")),
     "a word is said to be lost": words(where(pl.col("placed") > 0, placed=0)),
-    "a word that was placed has fewer pieces": words(where(pl.col("placed") > 1, placed=1)),
 }  # fmt: skip
 
 PREFIX: dict[str, Tamper] = {
     "a piece of the role is another": prefix("text", _first_piece(lambda text, at: text.__setitem__(at, text[at] + 1))),
     "the prefix's text lies over its voice": prefix("text", put(1, 77)),
-    "a frame is no prefix": prefix("role", put(3, 2)),
     "silence is something else": prefix("codes", put((25, slice(0, 8)), 5)),
     "the tone is something else": prefix("codes", put((4, slice(8, 16)), 5)),
     "agent and caller of the prefix are exchanged": prefix("codes", _swapped_halves),
     "the voice is another": prefix("codes", put((slice(0, 20), slice(0, 8)), 5)),
-    "a code of the prefix is none": prefix("codes", put((0, 0), 2048)),
     "the role is another": prefixes(role="You are rude."),
-    "the voice has another name": prefixes(voice="ben"),
     "the voice is shorter": prefixes(voice_frames=pl.col("voice_frames") - 1),
     "the prefix is another call's": lambda bench: call(SPEAKING, prefix_id=bench.calls[CALL]["prefix_id"])(bench),
     "the call has no prefix": call(SPEAKING, prefix_id=None),
@@ -460,7 +436,6 @@ SIDECAR: dict[str, Tamper] = {
     "the sidecar of another call": lambda bench: call(sidecar=bench.calls[TWIN]["sidecar"])(bench),
     "the sidecar cannot be read": call(sidecar="{}"),
     "an update is available later": sidecar(_update(1, ready_at_s=9.0)),
-    "an update has other rows": sidecar(_update(1, rows=[0, 10**6])),
     "an update's rows are one on": sidecar(lambda d: d["private_updates"]["updates"][1].update(rows=[r + 1 for r in d["private_updates"]["updates"][1]["rows"]])),
     "another clock": sidecar(lambda d: d["private_updates"]["mapping"].update(recording_starts_at_s=0.5)),
     "evidence comes later than its claim": sidecar(lambda d: d["evidence"]["items"][0].update(available_at_s=5)),
@@ -469,21 +444,16 @@ SIDECAR: dict[str, Tamper] = {
     "frames carry loss that the sidecar excludes": sidecar(
         lambda d: d["masks"].update(excluded=[{"modality": "text", "start_s": 0.0, "end_s": 0.3, "reason": "uncertain"}])
     ),
-    "another transcript": sidecar(lambda d: d.update(prompt={"role": "You are rude."})),
 }  # fmt: skip
 
 FORM: dict[str, Tamper] = {
     "more samples than frames": call(SPEAKING, samples=pl.col("samples") + 1920),
-    "another duration": call(SPEAKING, duration_us=pl.col("duration_us") + 80_000),
     "another share of PAD": call(SPEAKING, pad_fraction=0.5),
     "a split that is none": call(SPEAKING, split="dev"),
     "another family": call(SPEAKING, family="other"),
-    "another voice": call(SPEAKING, voice="ben"),
     "another role": call(SPEAKING, role="You are rude."),
     "another audio": call(SPEAKING, audio_sha256="0" * 64),
     "words that were dropped are not counted": call(SPEAKING, words_dropped=pl.col("words_dropped") + 3),
-    "another codec": call(SPEAKING, codec="other"),
-    "the channels are exchanged in the row": call(SPEAKING, agent_channel=1, caller_channel=0),
     "the words of the call before": call("amy-1", word_offset=pl.col("word_offset") - 1),
     "the frames of the call before": call("amy-1", frame_offset=pl.col("frame_offset") - 1),
 }  # fmt: skip

@@ -169,7 +169,10 @@ VERSIONS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         where(IN_CALL & ARRIVES & (pl.col("end") - pl.col("start") > 1), start=pl.col("start") + 1),
         r"is not visible although it arrived at \d+ µs",
     ),
-    "seen twice": (lambda table: pl.concat([table.head(1), table.head(len(table) - 1)]), "has two versions"),
+    "seen twice": (
+        lambda table: pl.concat([table.head(1), table.head(1), table.tail(len(table) - 2)]),
+        "has two versions",
+    ),
     "another recency": (where(IN_CALL, recency=pl.col("recency") + 1), "has recency bucket"),
     "another age": (where(IN_CALL, age=pl.col("age") + 1), "has age bucket"),
     "whole too early": (
