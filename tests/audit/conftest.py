@@ -7,9 +7,9 @@ import pytest
 from inkplex_data.config.recipe import Recipe
 from tests.audit.made import Audited, make_audited
 from tests.memory.conftest import golden_sessions
-from tests.pipeline.conftest import built, corpus, recipe
+from tests.pipeline.conftest import recipe
 
-__all__ = ["audited", "built", "corpus", "golden_sessions", "recipe"]
+__all__ = ["audited", "golden_sessions", "recipe"]
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import inkplex_data as ink
 from inkplex_data.audit.states_sample import audit_states_sample
 from inkplex_data.audit.stored_requests import audit_chain, request_rows, stored_requests
 from inkplex_data.audit.stored_states import audit_states, audit_twin_states, distance
-from inkplex_data.errors import CausalityError, UsageError
+from inkplex_data.errors import CausalityError
 from inkplex_data.memory.capture.state_bits import from_float32
 from inkplex_data.memory.ownership import Ownership, tabulate
 from inkplex_data.pipeline import tools
@@ -137,11 +137,6 @@ def test_positions_after_a_prefix_that_nobody_has_are_named_without_a_chain() ->
 def test_a_sample_of_states_is_what_the_model_computes(audited: Audited) -> None:
     with ink.open_store(audited.store) as store:
         assert audit_states_sample(store, 12, calls=["late"], load=tools.inkling) == (12, [])
-
-
-def test_states_that_no_model_of_the_recipe_made_cannot_be_computed_again(built: Any) -> None:
-    with ink.open_store(built) as store, pytest.raises(UsageError, match="no states that are asked for"):
-        audit_states_sample(store, 5)
 
 
 def test_states_of_another_model_are_named(audited: Audited, tmp_path: Any) -> None:
