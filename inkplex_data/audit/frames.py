@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from inkplex_data.audit.piece_spelling import PieceSpelling
+from inkplex_data.audit.side_levels import is_exchanged
 from inkplex_data.grid import (
     AUDIO_CARD,
     EPAD,
     MASK_ALL,
+    MASK_HIDDEN_TEXT,
+    MASK_TEXT,
     NO_INPUT,
     PAD,
     TAG_EPAD,
@@ -35,7 +39,13 @@ class TextRules:
 
     in_word_padding: int | None = None
     speaker_tokens: bool = False
-    vocabulary: int = TEXT_CARD
+    spelling: PieceSpelling | None = None
+    """Of the tokenizer's vocabulary, None where the store keeps none."""
+
+    @property
+    def vocabulary(self) -> int:
+        """How many text ids there are."""
+        return TEXT_CARD if self.spelling is None else len(self.spelling.pieces)
 
 
 def frame_faults(call: OnFrames, rules: TextRules, permitted: np.ndarray | None) -> Iterator[str]:
@@ -59,15 +69,24 @@ def frame_faults(call: OnFrames, rules: TextRules, permitted: np.ndarray | None)
     yield from _at(
         piece & np.isin(text, (PAD, EPAD, NO_INPUT)), "frame {at} is tagged as a piece and has none"
     )
-    yield from _at((mask & ~np.uint8(MASK_ALL)) != 0, "frame {at} has a loss mask with unknown bits")
+    known = np.uint8(MASK_ALL | MASK_HIDDEN_TEXT)
+    yield from _at((mask & ~known) != 0, "frame {at} has a loss mask with unknown bits")
     if permitted is not None:
-        yield from _at((mask & ~permitted) != 0, "frame {at} carries loss that its sidecar forbids")
+        carried = mask & np.uint8(MASK_ALL)
+        yield from _at((carried & ~permitted) != 0, "frame {at} carries loss that its sidecar forbids")
+    yield from _at(
+        (text == NO_INPUT) & (mask & MASK_TEXT != 0), "frame {at} carries text loss without text to learn"
+    )
+    if is_exchanged(codes, call.level):
+        yield "its levels say that the codes of agent and caller lie in each other's place"
 
 
 def word_faults(call: OnFrames, words: pl.DataFrame, rules: TextRules) -> Iterator[str]:
     """Where the text stream and the words table tell different stories. `words`: the call's rows of `store.words()`."""
     text, tags = call.text, call.role
     claimed = np.zeros(len(text), bool)
+    yield from _table_faults(words, rules)
+    held = np.flatnonzero(text != NO_INPUT)
     placed = words.filter(pl.col("placed") > 0)
     for index, word, frame, pieces, count in placed.select(
         "word_ix", "text", "frame", "pieces", "placed"
@@ -80,15 +99,21 @@ def word_faults(call: OnFrames, words: pl.DataFrame, rules: TextRules) -> Iterat
         if rules.speaker_tokens and text[frame] in (BOS, EOS):
             claimed[frame] = True
             own += 1
-        spelled = text[own : own + count].tolist()
+        # Pieces lie on frames that follow each other; where some are withheld, there is no input.
+        first = int(np.searchsorted(held, own))
+        lie = held[first : first + count]
+        spelled = text[lie].tolist()
         good = [piece for piece in pieces if piece not in (PAD, EPAD)]
-        if not any(spelled == good[at : at + count] for at in range(len(good) - count + 1)):
+        is_whole = lie.size > 0 and lie[-1] - own == count - 1
+        if not (_follow(spelled, good) if is_whole else _are_among(spelled, good)):
             yield f"{what} has the pieces {good}; the {count} frames from {own} on have {spelled}"
-        if claimed[own : own + count].any():
+        if claimed[lie].any():
             yield f"{what} and the word before it claim the same frame"
-        if not np.isin(tags[own : own + count], (TAG_FIRST, TAG_LATER)).all():
+        if not np.isin(tags[lie], (TAG_FIRST, TAG_LATER)).all():
             yield f"{what} has pieces from frame {own} on that are tagged as something else"
-        claimed[own : own + count] = True
+        if (tags[lie[1:]] != TAG_LATER).any():
+            yield f"{what} has later pieces from frame {own} on that are tagged as first ones"
+        claimed[lie] = True
     lost = words.filter((pl.col("placed") <= 0) & (pl.col("frame") >= 0))
     for index, word in lost.select("word_ix", "text").iter_rows():
         yield f"word {index} {word!r} has a frame, but none of its pieces was placed"
@@ -96,6 +121,27 @@ def word_faults(call: OnFrames, words: pl.DataFrame, rules: TextRules) -> Iterat
     if rules.speaker_tokens:
         unclaimed &= ~np.isin(text, (BOS, EOS))
     yield from _at(unclaimed, "frame {at} has a piece that belongs to no word of the call")
+
+
+def _table_faults(words: pl.DataFrame, rules: TextRules) -> Iterator[str]:
+    """What is wrong with the words themselves."""
+    if words["word_ix"].to_list() != list(range(words.height)):
+        yield "its words are not numbered from 0 on: they are those of another call"
+    if rules.spelling is not None:
+        for index, word, pieces in words.select("word_ix", "text", "pieces").iter_rows():
+            if not rules.spelling.spells(word, pieces or []):
+                named = rules.spelling.names(pieces or [])
+                yield f"word {index} {word!r} has the pieces {named}, which do not spell it as elsewhere"
+
+
+def _follow(spelled: list[int], pieces: list[int]) -> bool:
+    count = len(spelled)
+    return any(spelled == pieces[at : at + count] for at in range(len(pieces) - count + 1))
+
+
+def _are_among(spelled: list[int], pieces: list[int]) -> bool:
+    left = iter(pieces)
+    return all(one in left for one in spelled)
 
 
 def _at(bad: Any, what: str) -> Iterator[str]:

@@ -7,29 +7,35 @@ between its parts: prefixes, sidecars, wrong memory and twins. Bytes and digests
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
 
 import polars as pl
 
-from inkplex_data.audit.causality import ArrivedTokens, Audited, audit_versions
+from inkplex_data.audit.audit_totals import StoreAudit
+from inkplex_data.audit.audit_units import AuditLog, AuditUnit, plan_audit, unit_key
+from inkplex_data.audit.call_rows import row_faults
+from inkplex_data.audit.causality import ArrivedTokens, audit_versions
 from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
+from inkplex_data.audit.piece_spelling import PieceSpelling
 from inkplex_data.audit.sidecar_evidence import audit_sidecar, permissions_of, read_stored_sidecar
 from inkplex_data.audit.sidecar_mask import stored_mask
 from inkplex_data.audit.stored_claims import audit_claims
 from inkplex_data.audit.stored_prefixes import PrefixAudit
+from inkplex_data.audit.stored_requests import audit_chain
+from inkplex_data.audit.stored_states import ReadRows, audit_states, audit_twin_states
 from inkplex_data.audit.token_tables import audit_tokens
 from inkplex_data.corpus.word_repair import SPEAKER_MAIN
 from inkplex_data.errors import CausalityError, InkplexError
 from inkplex_data.faults import Fault
-from inkplex_data.grid import TEXT_CARD
 from inkplex_data.memory.partners import EVALUATED
-from inkplex_data.memory.twins import check_twins, root_of, twin_recordings
+from inkplex_data.memory.twins import check_twins, root_of
 from inkplex_data.memory.versions import SessionClock, build_versions
-from inkplex_data.plural import counted
 from inkplex_data.store.call import Call
-from inkplex_data.store.reader import Store
+from inkplex_data.store.reader import Store, open_store
 
 Progress = Callable[[str, int, int], None]
 """Called with the id of the call or recording that was audited, and how many are done and to do in all."""
@@ -39,137 +45,152 @@ _KEPT_TABLES = 4
 _PLACE = ["call", "position", "token_id"]
 
 
-@dataclass
-class StoreAudit:
-    """What an audit looked at, and what it found wrong."""
+class Runner(Protocol):
+    """What runs units elsewhere: results come back in any order, with `index`, `value` and `error`."""
 
-    calls: int = 0
-    without_memory: int = 0
-    recordings: int = 0
-    steps: int = 0
-    tokens: int = 0
-    versions: int = 0
-    comparisons: int = 0
-    """Live tokens summed over the steps: each was compared once."""
-    sidecars: int = 0
-    claims: int = 0
-    partners: int = 0
-    twins: int = 0
-    pairs: int = 0
-    frames: int = 0
-    words: int = 0
-    prefixes: int = 0
-    violations: list[Fault] = field(default_factory=list)
-    """The first of each call, or of the recording where no call is to blame; and all claims that their evidence does
-    not carry, by code."""
-
-    @property
-    def clean(self) -> bool:
-        return not self.violations
-
-    def add(self, audited: Audited) -> None:
-        self.steps += audited.steps
-        self.versions += audited.versions
-        self.comparisons += audited.comparisons
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def text(self) -> str:
-        """The totals as a person reads them."""
-        bad = len({violation.where for violation in self.violations})
-        found = "no violation" if self.clean else f"violations in {bad:,} of the calls and recordings"
-        return (
-            f"{counted(self.calls, 'call')} ({self.without_memory:,} without memory) over "
-            f"{counted(self.recordings, 'recording')}: {counted(self.frames, 'frame')}, {counted(self.words, 'word')}, "
-            f"prefixes: {self.prefixes:,}, {counted(self.steps, 'step')}, {counted(self.tokens, 'token')}, "
-            f"{counted(self.versions, 'version')}, {counted(self.comparisons, 'comparison')}; "
-            f"{counted(self.sidecars, 'sidecar')}, {counted(self.claims, 'claim')}, {counted(self.partners, 'partner')} for wrong memory, "
-            f"{counted(self.twins, 'twin')}, pairs of calls: {self.pairs:,}; {found}"
-        )
+    def map(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> Iterator[Any]: ...
 
 
-def audit_store(store: Store, *, progress: Progress | None = None) -> StoreAudit:
-    """Audit every call of an opened store; one call's violation does not stop the others.
+def audit_store(
+    store: Store,
+    *,
+    calls: Collection[str] | None = None,
+    runner: Runner | None = None,
+    log: Path | None = None,
+    progress: Progress | None = None,
+) -> StoreAudit:
+    """Audit every call of an opened store, or `calls`; one call's violation does not stop the others.
 
-    For every recording: layout order, arrivals that never fall within a request, ranks, words and pieces.
+    For every recording: layout order, positions along its prefix chain, arrivals that never fall within a request,
+    ranks, words and pieces; its states against the digests of when they were made.
     For every prefix: its parts, and that silence and tone are those of the others. For every call: ids and tags of
-    its frames, the words that its text stream spells, its loss mask against its sidecar; its versions against tokens and clock, as stored and with its prefix; its sidecar's
-    updates, evidence and claims; its partner for wrong memory. For twins: equal tokens before their fork
+    its frames, the words that its text stream spells, its loss mask against its sidecar, its row; its versions against
+    tokens and clock, as stored and with its prefix; its sidecar's
+    updates, evidence and claims; its partner for wrong memory. For twins: equal tokens and states before their fork
     and others after it, and calls that begin together see the same until then.
+
+    `runner` audits in other processes, which open the store anew. `log`: a file in which each unit's result is noted;
+    with one that is there already, the audit goes on. Raises UsageError for a call that the store does not have and
+    for another audit's log.
     """
-    return _Auditor(store, progress).run()
+    for call_id in calls or ():
+        store.call_row(call_id)
+    auditor = StoreAuditor(store)
+    units = auditor.units(calls)
+    known = AuditLog(log, store.snapshot) if log is not None else None
+    done = dict(known.known) if known is not None else {}
+    waiting = [unit for unit in units if unit_key(unit) not in done]
+    total = sum(map(len, units))
+    counted_ = total - sum(map(len, waiting))
+    for unit, found in _found(waiting, auditor, runner):
+        done[unit_key(unit)] = found
+        if known is not None:
+            known.note(unit, found)
+        counted_ += len(unit)
+        if progress is not None:
+            progress(unit.name, counted_, total)
+    audit = StoreAudit()
+    for unit in units:
+        audit.join(done[unit_key(unit)])
+    audit.settle()
+    return audit
 
 
-class _Auditor:
+def _found(
+    units: Sequence[AuditUnit], auditor: StoreAuditor, runner: Runner | None
+) -> Iterator[tuple[AuditUnit, StoreAudit]]:
+    if runner is None:
+        for unit in units:
+            yield unit, auditor.perform(unit)
+        return
+    place = (auditor.store.root, auditor.store.snapshot.number)
+    for outcome in runner.map(_perform, [(*place, unit) for unit in units]):
+        if outcome.error is not None:
+            raise outcome.error
+        yield units[outcome.index], outcome.value
+
+
+def _perform(task: tuple[str, int, AuditUnit]) -> StoreAudit:
+    root, snapshot, unit = task
+    return _opened(root, snapshot).perform(unit)
+
+
+@lru_cache(maxsize=1)
+def _opened(root: str, snapshot: int) -> StoreAuditor:
+    """One store a process: what it has read of a shard serves every unit."""
+    return StoreAuditor(open_store(root, snapshot or None))
+
+
+class StoreAuditor:
     """One pass over a store. Of recordings it holds the token tables of a few, of calls one at a time."""
 
-    def __init__(self, store: Store, progress: Progress | None) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.audit = StoreAudit()
-        self.calls = store.calls().select("call_id", "family", "recording_id").collect()
+        self.calls = store.calls().select("call_id", "family", "recording_id", "prefix_id").collect()
         self.branches = store.branches()
-        self.recordings: list[str] = store.owners("recordings")["recording_id"].to_list()
-        self.prefixes: list[str] = store.prefixes().select("prefix_id").collect()["prefix_id"].to_list()
         pieces = store.pieces()
+        spelling = None if pieces is None else PieceSpelling(pieces.to_list())
         self.text_rules = TextRules(
-            store.setting("text", "in_word_padding"),
-            bool(store.setting("text", "speaker_tokens")),
-            TEXT_CARD if pieces is None else len(pieces),
+            store.setting("text", "in_word_padding"), bool(store.setting("text", "speaker_tokens")), spelling
         )
         self.prefix_audit = PrefixAudit(pieces)
+        self._rows = {row["recording_id"]: row for row in store.recordings().collect().iter_rows(named=True)}
         self._tables: deque[tuple[str, pl.DataFrame]] = deque(maxlen=_KEPT_TABLES)
         self._arrived: tuple[str, ArrivedTokens] | None = None
-        self._exceptions: list[Fault] = []
-        self._progress = progress
-        self._done = 0
 
-    def run(self) -> StoreAudit:
-        audit = self.audit
-        audit.calls = self.calls.height
-        audit.recordings = len(self.recordings)
-        by_recording = self.calls.partition_by("recording_id", as_dict=True, maintain_order=True)
-        for prefix_id in self.prefixes:
-            self._guard(prefix_id, self._prefix, prefix_id)
-        for recording_id in self.recordings:
-            self._guard(recording_id, self._recording, recording_id)
-            for call_id in _ids(by_recording.pop((recording_id,), None)):
-                self._guard(call_id, self._call, call_id)
-        # Left are calls without a recording, and those whose recording is lost.
-        for calls in by_recording.values():
-            for call_id in _ids(calls):
-                self._guard(call_id, self._call_without, call_id)
-        for one, other, fork_us in twin_recordings(self.branches, self.recordings):
-            self._guard(other, self._twin, one, other, fork_us)
+    def units(self, calls: Collection[str] | None = None) -> list[AuditUnit]:
+        """What is to be done for the whole store, or for `calls` and what they rest on."""
+        prefixes = self.store.prefixes().select("prefix_id").collect()["prefix_id"].to_list()
         pairs = self.store.pairs().collect()
-        audit.pairs = pairs.height
-        for pair in pairs.filter("same_start").iter_rows(named=True):
-            # A call that sees the wrong things anyway says nothing about its twin.
-            if not {pair["call_id"], pair["twin_call_id"]} & self._blamed():
-                self._guard(pair["twin_call_id"], self._pair, pair)
-        audit.violations += self._exceptions
-        audit.violations.sort(key=lambda violation: violation.where)
+        return list(
+            plan_audit(
+                self.calls,
+                recordings=list(self._rows),
+                prefixes=prefixes,
+                branches=self.branches,
+                pairs=pairs,
+                chosen=calls,
+            )
+        )
+
+    def perform(self, unit: AuditUnit) -> StoreAudit:
+        """Audit one unit."""
+        self.audit = audit = StoreAudit(calls=len(unit.calls), recordings=unit.recording is not None)
+        for prefix_id in unit.prefixes:
+            self._guard(prefix_id, self._prefix, prefix_id)
+        if unit.recording is not None:
+            self._guard(unit.recording, self._recording, unit.recording)
+        for call_id in unit.calls:
+            self._guard(call_id, self._call if unit.recording is not None else self._call_without, call_id)
+        if unit.twins is not None:
+            self._guard(unit.twins[1], self._twin, *unit.twins)
+        for pair in unit.pairs:
+            audit.pairs += 1
+            try:
+                self._pair(*pair)
+            except InkplexError as error:
+                audit.between.append((Fault(error.what, where=pair[1]), pair[0]))
         return audit
 
     def _guard(self, item: str, check: Callable[..., None], *arguments: Any) -> None:
-        """Run one check; note the first violation of each item."""
+        """Run one check; note its violation."""
         try:
             check(*arguments)
         except InkplexError as error:
-            if item not in self._blamed():
-                self.audit.violations.append(Fault(error.what, where=item))
-        self._done += 1
-        if self._progress is not None:
-            total = len(self.prefixes) + len(self.recordings) + self.calls.height
-            self._progress(item, self._done, max(self._done, total))
-
-    def _blamed(self) -> set[str]:
-        return {violation.where for violation in self.audit.violations}
+            self.audit.violations.append(Fault(error.what, where=item))
 
     def _recording(self, recording_id: str) -> None:
         tokens = self._tokens(recording_id)
         self.audit.tokens += tokens.height
-        audit_tokens(tokens, pieces=self.store.pieces(), recording_id=recording_id)
+        row = self._rows[recording_id]
+        audit_tokens(tokens, spelling=self.text_rules.spelling, recording_id=recording_id)
+        audit_chain(tokens, row.get("requests"), recording_id=recording_id)
+        if row["state_width"]:
+            self.audit.states += tokens.height
+            audit_states(
+                tokens, self._states(recording_id), row.get("state_digests"), recording_id=recording_id
+            )
 
     def _prefix(self, prefix_id: str) -> None:
         self.audit.prefixes += 1
@@ -185,6 +206,9 @@ class _Auditor:
             if text is None
             else stored_mask(self.store, read_stored_sidecar(text, call.call_id), call.frames)
         )
+        own = call.row["prefix_id"]
+        prefix = None if own is None else self.store.prefix_by_id(own)
+        _refuse(row_faults(call, prefix, self.store.setting("prefix")))
         _refuse(frame_faults(call, self.text_rules, permitted))
         _refuse(word_faults(call, call.words, self.text_rules))
 
@@ -254,7 +278,7 @@ class _Auditor:
             if self.store.is_single_stream
             else self.store.setting("text", "main_speaker") or SPEAKER_MAIN
         )
-        self._exceptions += [replace(fault, where=call.call_id) for fault in audit_claims(call, main)]
+        self.audit.exceptions += [replace(fault, where=call.call_id) for fault in audit_claims(call, main)]
 
     def _partner(self, row: dict[str, Any]) -> None:
         partner_id = row["wrong_memory_of"]
@@ -280,6 +304,11 @@ class _Auditor:
         self.audit.twins += 1
         tables = [self._tokens(name) for name in (one, other)]
         check_twins(*tables, at_us=fork_us, names=(one, other))
+        if self._rows[one]["state_width"] == self._rows[other]["state_width"] > 0:
+            ours, theirs = (
+                (table, self._states(name)) for table, name in zip(tables, (one, other), strict=True)
+            )
+            audit_twin_states(theirs, ours, fork_us=fork_us, twin=one)
         after = [
             table.filter(pl.col("arrival_us") >= fork_us)
             .select("arrival_us", *_PLACE, "bytes")
@@ -292,13 +321,13 @@ class _Auditor:
             )
             raise CausalityError(what)
 
-    def _pair(self, pair: dict[str, Any]) -> None:
+    def _pair(self, call_id: str, twin_call_id: str, fork_us: int, fork_frame: int) -> None:
         """What two calls that begin together see before the first frame that can see the fork is equal.
 
         What their sidecars permit may differ: of a call with a list of permissions, what it could see without one.
         """
-        calls = [self.store.call(pair[name]) for name in ("call_id", "twin_call_id")]
-        limit = min(pair["fork_frame"], *(call.frames for call in calls))
+        calls = [self.store.call(name) for name in (call_id, twin_call_id)]
+        limit = min(fork_frame, *(call.frames for call in calls))
         ours, theirs = (self._seen(call, limit) for call in calls)
         alike = ours.columns
         differing = pl.concat(
@@ -308,8 +337,8 @@ class _Auditor:
             first = differing.sort("start", *_PLACE).row(0, named=True)
             raise CausalityError(
                 f"step {first['start']}: request {first['call']}, position {first['position']} (id "
-                f"{first['token_id']}) is seen differently by {pair['call_id']!r}, whose recording is the same "
-                f"until {pair['fork_us']} µs, step {pair['fork_frame']}"
+                f"{first['token_id']}) is seen differently by {call_id!r}, whose recording is the same "
+                f"until {fork_us} µs, step {fork_frame}"
             )
 
     def _seen(self, call: Call, limit: int) -> pl.DataFrame:
@@ -336,11 +365,12 @@ class _Auditor:
         self._tables.append((recording_id, table))
         return table
 
+    def _states(self, recording_id: str) -> ReadRows:
+        row = self._rows[recording_id]
+        reader, offset = self.store.states(row["shard"]), row["token_offset"]
+        return lambda first, stop: reader.read_rows(offset + first, offset + stop)
+
 
 def _refuse(faults: Iterable[str]) -> None:
     for what in faults:
         raise CausalityError(what)
-
-
-def _ids(calls: pl.DataFrame | None) -> list[str]:
-    return [] if calls is None else calls["call_id"].to_list()

@@ -12,20 +12,19 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from inkplex_data.audit.piece_spelling import Part, PieceSpelling
 from inkplex_data.errors import CausalityError
 
 _WORD = re.compile(rb"[^\x09-\x0d\x20]+")
-_PLAIN = re.compile(rb"[\x21-\x7e]+")
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
-def audit_tokens(tokens: pl.DataFrame, *, pieces: pl.Series | None, recording_id: str) -> None:
+def audit_tokens(tokens: pl.DataFrame, *, spelling: PieceSpelling | None, recording_id: str) -> None:
     """Prove that a stored tokens table (`memory.tables.TOKENS`) follows from its own ids, bytes and arrivals.
 
     Checked are: rows in layout order, each place once; arrivals that never fall within a request, are the later of
     availability and delivery, and follow what they tell of; ranks;
     words; and pieces, which only tokens of words have, and which spell the words whose bytes the tokens hold
-    (`pieces`: the tokenizer's vocabulary, None where the store keeps none).
+    (`spelling`: of the tokenizer's vocabulary, None where the store keeps none).
 
     Raises CausalityError naming the recording, the row and the values.
     """
@@ -68,13 +67,13 @@ def audit_tokens(tokens: pl.DataFrame, *, pieces: pl.Series | None, recording_id
         (words.is_null() & (counts > 0)).to_numpy(),
         "token row {row} belongs to no word, but has pieces of the speech model's text",
     )
-    if pieces is not None:
-        outside = listed.list.eval((pl.element() < 0) | (pl.element() >= len(pieces))).list.any()
+    if spelling is not None:
+        outside = listed.list.eval((pl.element() < 0) | (pl.element() >= len(spelling.pieces))).list.any()
         fail(
             outside.fill_null(False).to_numpy(),
             "token row {row} has a piece that the tokenizer's vocabulary does not have",
         )
-        _audit_pieces(tokens, pieces.to_list(), recording_id)
+        _audit_pieces(tokens, spelling, recording_id)
 
 
 def word_of_row(tokens: pl.DataFrame) -> list[int | None]:
@@ -85,10 +84,6 @@ def word_of_row(tokens: pl.DataFrame) -> list[int | None]:
             if found[row] is None:
                 found[row] = word
     return found
-
-
-Part = tuple[int, int, int]
-"""A token's row, and the bytes [begin, end) of a word that it spells."""
 
 
 def _words(tokens: pl.DataFrame) -> Iterator[tuple[list[Part], bytes]]:
@@ -117,48 +112,23 @@ def _words_of(stretch: list[tuple[int, bytes]]) -> Iterator[tuple[list[Part], by
         for place in range(int(first), int(last) + 1):
             row, spelled = stretch[place]
             begin, end = int(ends[place]) - len(spelled), int(ends[place])
-            parts.append((row, max(begin, start) - start, min(end, stop) - start))
+            parts.append(Part(row, max(begin, start) - start, min(end, stop) - start))
         yield parts, match.group()
 
 
-def _audit_pieces(tokens: pl.DataFrame, vocabulary: list[str], recording_id: str) -> None:
-    """Pieces spell what the tokens do, in the tokens' own order.
-
-    A word's pieces are found again from the lists of its tokens, in which a piece that reaches over a border stands
-    on both sides of it. Words that a tokenizer may normalise, which are those that are not ASCII, are left out, and
-    so is a word that shares a token with one.
-    """
-    lists = tokens["piece_ids"].to_list()
-    spellings = [_spelling(piece) for piece in vocabulary]
+def _audit_pieces(tokens: pl.DataFrame, spelling: PieceSpelling, recording_id: str) -> None:
+    """Pieces spell what the tokens do, in the tokens' own order, and the same word has the same pieces each time."""
+    lists = [listed or [] for listed in tokens["piece_ids"].to_list()]
     used = [0] * len(lists)
-    loose: set[int] = set()
     for parts, spelled in _words(tokens):
-        if not _PLAIN.fullmatch(spelled) or any(row in loose for row, _, _ in parts):
-            loose.update(row for row, _, _ in parts)
-            continue
-        at, last = 0, -1
-        for row, begin, end in parts:
-            listed = lists[row] or []
-            if at > begin and used[row] < len(listed) and listed[used[row]] == last:
-                used[row] += 1  # the piece that reaches into this token
-            elif at > begin:
-                at = -1
-            while 0 <= at < end and used[row] < len(listed):
-                last = listed[used[row]]
-                text = spellings[last]
-                at = at + len(text) if text and spelled.startswith(text, at) else -1
-                used[row] += 1
-            if at < end:
-                names = [vocabulary[one] for one in listed]
-                what = f"token row {row} has the pieces {names}, which do not spell its part of {spelled.decode()!r}"
-                raise CausalityError(what, where=recording_id)
-    for row, listed in enumerate(lists):
-        if row not in loose and used[row] != len(listed or ()):
-            what = f"token row {row} has more pieces than its words: {[vocabulary[one] for one in listed]}"
+        row = spelling.misfit(spelled, parts, lists, used)
+        if row is not None:
+            what = (
+                f"token row {row} has the pieces {spelling.names(lists[row])}, which do not spell its part of "
+                f"{spelled.decode(errors='replace')!r} as elsewhere"
+            )
             raise CausalityError(what, where=recording_id)
-
-
-def _spelling(piece: str) -> bytes:
-    """The bytes of a word that a piece stands for."""
-    byte = _BYTE.fullmatch(piece)
-    return bytes([int(byte[1], 16)]) if byte else piece.replace("▁", "").encode()
+    for row, listed in enumerate(lists):
+        if used[row] != len(listed):
+            what = f"token row {row} has more pieces than its words: {spelling.names(listed)}"
+            raise CausalityError(what, where=recording_id)

@@ -14,6 +14,7 @@ from inkplex_data.plural import counted
 
 if TYPE_CHECKING:
     from inkplex_data.faults import Fault
+    from inkplex_data.store.reader import Store
 
 PANEL = "Check"
 
@@ -88,22 +89,78 @@ def verify(
 
 def audit(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    calls: list[str] | None = typer.Argument(
+        None, metavar="[CALL]...", help="Only these calls, and what they rest on."
+    ),
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
+    against: Path | None = typer.Option(
+        None,
+        metavar="CORPUS",
+        help="Build the corpus once more, without states, and compare every table and stream.",
+    ),
+    states_sample: int = typer.Option(
+        0,
+        min=0,
+        metavar="N",
+        help="Compute the states of N tokens again with the model that the recipe names.",
+    ),
+    workers: int = typer.Option(1, min=1, help="Local processes."),
+    log: Path | None = typer.Option(
+        None,
+        help="File to note results in as they come; with the same file an audit that was stopped goes on.",
+    ),
     json_output: bool = typer.Option(False, "--json", help="Print a JSON object per violation, then totals."),
 ) -> None:
     """Prove that no frame of any call sees what had not yet arrived, and that each sees every live token exactly once.
 
-    Visibility is derived again from tokens, clocks and permitted updates, step by step; prefixes, sidecars, wrong
-    memory and twins are checked too. Names the first violation in each call, and every claim that its evidence does
-    not carry; exits with 1 if there is one.
+    Visibility is derived again from tokens, clocks and permitted updates, step by step; frames, words, pieces, states,
+    prefixes, sidecars, wrong memory and twins are checked too. Names the first violation in each call, and every claim
+    that its evidence does not carry; exits with 1 if there is one.
     """
+    from inkplex_data.audit.states_sample import audit_states_sample
     from inkplex_data.audit.store_audit import audit_store
     from inkplex_data.cli.bars import progress_bar
+    from inkplex_data.cli.interrupts import going_on
+    from inkplex_data.pipeline.execute import make_executor
     from inkplex_data.store.reader import open_store
 
-    with open_store(store, snapshot) as opened, progress_bar("audit") as advance:
-        found = audit_store(opened, progress=lambda item, done, total: advance(done, total))
+    rerun = (
+        f"Run the same command again; it goes on from {log}." if log else "Run it again, with --log to go on."
+    )
+    chosen = calls or None
+    with open_store(store, snapshot) as opened, going_on(rerun):
+        runner = make_executor(workers=workers) if workers > 1 else None
+        try:
+            with progress_bar("audit") as advance:
+                found = audit_store(
+                    opened,
+                    calls=chosen,
+                    runner=runner,
+                    log=log,
+                    progress=lambda item, done, total: advance(done, total),
+                )
+        finally:
+            if runner is not None:
+                runner.close(cancel=True)
+        if states_sample:
+            found.sampled, faults = audit_states_sample(opened, states_sample, calls=chosen)
+            found.violations += faults
+        if against is not None:
+            found.violations += _against(opened, against, chosen, workers)
     totals = {name: value for name, value in found.as_json().items() if name != "violations"}
     _show(found.violations, json_output=json_output)
     say(json.dumps(totals) if json_output else f"{store}: {found.text()}")
     raise typer.Exit(0 if found.clean else 1)
+
+
+def _against(store: Store, corpus: Path, calls: Sequence[str] | None, workers: int) -> list[Fault]:
+    """What differs from a build of `corpus`, which is made in a temporary folder."""
+    from tempfile import TemporaryDirectory
+
+    from inkplex_data.pipeline.standing.against import against_faults, rebuild
+
+    with (
+        TemporaryDirectory(prefix="inkplex-against-") as folder,
+        rebuild(store, corpus, Path(folder) / "store", workers=workers) as anew,
+    ):
+        return list(against_faults(store, anew, calls))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -23,8 +23,24 @@ _MEDIA_NAMES = {0: None, **dict(enumerate(MEDIA.categories, start=1))}
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
+class ClockedRequest(Request, Protocol):
+    """A request with each of the clocks that its arrivals come from, int64 [n] of session time."""
+
+    @property
+    def available_us(self) -> NDArray[np.int64]: ...
+    @property
+    def ready_us(self) -> NDArray[np.int64]:
+        """UNKNOWN_US where it was not measured."""
+        ...
+
+    @property
+    def source_us(self) -> NDArray[np.int64]:
+        """UNKNOWN_US where nobody says."""
+        ...
+
+
 def tabulate(
-    requests: Sequence[Request],
+    requests: Sequence[ClockedRequest],
     *,
     tokenizer: PieceTokenizer | None = None,
     source: str = "recording.jsonl",

@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from inkplex_data.corpus.recordings.prefix_chains import Ownership
 from inkplex_data.corpus.recordings.recording import check_requests, read_recording
 from inkplex_data.corpus.sidecars.model_check import ReadModel
 from inkplex_data.memory.capture.imported_states import DTYPE_NAMES
@@ -49,6 +50,8 @@ class FoundRecording:
     """JSON: the declared schedule of constructed times, with its seed."""
     input_files: str
     """The recording's file and those that it names, by name and digest (`standing.inputs.recording_files`)."""
+    requests: str
+    """JSON text of `Ownership.chain`: which request begins with how much of which other."""
     named_files: list[str] = field(default_factory=list)
     states: FoundStates = field(default_factory=FoundStates)
 
@@ -120,6 +123,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
         branch_at_us=branch[1] if branch else None,
         input_files=recording_files(job.path, [*brought, *heard], digest),
         named_files=[str(path) for path in [*brought, *heard]],
+        requests=json.dumps(Ownership(requests, source=job.path.name).chain()),
         states=states,
     )
     return ReadRecording(found, tokens, words.whole_limits(tokens))
@@ -131,7 +135,7 @@ def _named_files(read: ReadRecording) -> list[Path]:
 
 RECORDING: Final = Stage(
     name="recordings",
-    version=6,
+    version=7,
     result=ReadRecording,
     run=read_one,
     recipe=("memory.capture", "memory.accept_unidentified_states", "text.tokenizer"),

@@ -122,6 +122,7 @@ class RecordingMember:
             "states_identity": _json(found.states.identity),
             "state_digests": found.states.digests,
             "files": found.input_files,
+            "requests": found.requests,
         }
         return cls(
             found.recording_id,

@@ -30,7 +30,7 @@ __all__ = ["Call", "ComposedCall", "Store", "StoredPrefix", "open_store"]
 
 T = TypeVar("T")
 _OPEN_PARTS: Final = 512
-"""Opened parts (table footers, array metadata) kept; a shard of calls has nine."""
+"""Opened parts (table footers, array metadata) kept; a shard of calls has eleven."""
 _OWNER_COLUMNS: Final = {
     "calls": (
         "call_id", "call_ix", "shard", "frame_offset", "frames", "word_offset", "words", "version_offset", "versions",
@@ -269,7 +269,7 @@ class Store:
     def call_row(self, call_id: str) -> dict[str, Any]:
         """All columns of one call. Raises UsageError if there is none of that id."""
         row = self._owner("calls", call_id)
-        table = self.table("calls", row["shard"], "calls").read()
+        table = self._whole(row["shard"], "calls")
         return table.filter(pl.col("call_id") == call_id).row(0, named=True)
 
     def recording_row(self, recording_id: str) -> dict[str, Any]:
@@ -279,7 +279,11 @@ class Store:
     def problems_of(self, call_id: str) -> pl.DataFrame:
         """The problems of one stored call."""
         shard = self._owner("calls", call_id)["shard"]
-        return self.table("calls", shard, "problems").read().filter(pl.col("call_id") == call_id)
+        return self._whole(shard, "problems").filter(pl.col("call_id") == call_id)
+
+    def _whole(self, shard: int, name: Literal["calls", "problems"]) -> pl.DataFrame:
+        """A table of a calls shard that is one row group for all its calls: read once, not for each of them."""
+        return self._once(("whole", shard, name), lambda: self.table("calls", shard, name).read())
 
     @cached_property
     def _positions(self) -> dict[str, dict[str, int]]:

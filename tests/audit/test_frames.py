@@ -11,9 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inkplex_data.audio.augment_plan import AugmentPlan
 from inkplex_data.audit.frames import TextRules, frame_faults, word_faults
 from inkplex_data.audit.stored_prefixes import PrefixAudit
-from inkplex_data.grid import MASK_ALL, MASK_CALLER, NO_INPUT, PAD, TAG_FIRST, TAG_PREFIX, TEXT_CARD
+from inkplex_data.corpus.word_repair import TimedWord
+from inkplex_data.grid import (
+    MASK_ALL,
+    MASK_CALLER,
+    MASK_TEXT,
+    NO_INPUT,
+    PAD,
+    TAG_FIRST,
+    TAG_PREFIX,
+    TEXT_CARD,
+)
+from inkplex_data.pipeline.calls.withheld_text import withhold
 from inkplex_data.speech.interleave import Word, interleave
 from inkplex_data.speech.prefix import build_prefix, wrap_role
 from inkplex_data.speech.tokenizer import TextTokenizer
@@ -51,7 +63,9 @@ def make(words: list[Word], **options: Any) -> tuple[Made, pl.DataFrame]:
     )
     codes = np.arange(16 * FRAMES, dtype=np.uint16).reshape(16, FRAMES) % 2048
     mask = np.full(FRAMES, MASK_ALL, np.uint8)
-    return Made(text=made.ids, role=made.roles, codes=codes, mask=mask), table
+    mask[made.ids == NO_INPUT] ^= MASK_TEXT
+    level = np.full((2, FRAMES), -30, np.int8)
+    return Made(text=made.ids, role=made.roles, codes=codes, mask=mask, level=level), table
 
 
 def faults(
@@ -89,6 +103,30 @@ def test_what_the_builder_places_is_found_again(
         delay_us=delay_us,
     )
     assert faults(call, table, TextRules(padding, speaker_tokens)) == []
+
+
+@pytest.mark.parametrize("unit", ["word", "piece"])
+@pytest.mark.parametrize("loss", ["drop", "keep"])
+@pytest.mark.parametrize("seed", range(6))
+def test_text_that_is_withheld_is_no_fault(unit: str, loss: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    starts = np.sort(random.integers(0, FRAMES * 80_000, 8)).tolist()
+    words = [
+        Word(random.integers(10, 14, 3).tolist(), start, start + 400_000, "SPEAKER_MAIN") for start in starts
+    ]
+    spoken = [TimedWord("w", start, start + 400_000, "SPEAKER_MAIN", None, "given") for start in starts]
+    plan = AugmentPlan(text_mask=0.4, text_seed=seed, text_mask_unit=unit, text_mask_loss=loss)  # type: ignore[arg-type]
+    whole, table = make(words)
+    withheld = withhold(interleave(words, FRAMES), spoken, plan, "SPEAKER_MAIN")
+    text = withheld.text
+    mask = np.where(text.ids == NO_INPUT, MASK_ALL ^ MASK_TEXT, MASK_ALL) | 8 * withheld.hidden
+    call = Made(
+        text=text.ids, role=text.roles, codes=whole.codes, mask=mask.astype(np.uint8), level=whole.level
+    )
+    left = {"frame": text.word_frames, "placed": text.word_placed}
+    stored = table.with_columns(pl.Series(name, value, table.schema[name]) for name, value in left.items())
+    assert withheld.count
+    assert faults(call, stored) == []
 
 
 WORDS = [
@@ -133,7 +171,7 @@ def _rolled(call: Made, words: pl.DataFrame) -> pl.DataFrame:
         "another piece": (_set("text", 3, 75), "word 0 'w0' has the pieces [70, 71, 72]"),
         "a tag of a prefix": (_set("role", 20, TAG_PREFIX), "frame 20 is tagged as no part of a call"),
         "a tag that is lost": (_set("role", 3, 0), "frame 3 is tagged PAD"),
-        "an unknown bit of the mask": (_set("mask", 4, 8), "frame 4 has a loss mask with unknown bits"),
+        "an unknown bit of the mask": (_set("mask", 4, 16), "frame 4 has a loss mask with unknown bits"),
         "loss that the sidecar forbids": (_set("mask", 40, MASK_ALL), "frame 40 carries loss"),
         "the stream one frame late": (_rolled, "word 0 'w0'"),
         "a word's frame moved": (_words(frame=pl.lit(30)), "word 1 'w1'"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+from functools import cache
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inkplex_data.audit.piece_spelling import PieceSpelling
 from inkplex_data.audit.token_tables import audit_tokens, word_of_row
 from inkplex_data.errors import CausalityError
 from inkplex_data.memory.pieces import token_pieces
@@ -16,10 +19,12 @@ from inkplex_data.memory.words import assemble_words
 from inkplex_data.speech.tokenizer import TextTokenizer
 
 TOKENIZER = TextTokenizer.load()
-PIECES = pl.Series([TOKENIZER.piece(index) for index in range(len(TOKENIZER))])
+PIECES = [TOKENIZER.piece(index) for index in range(len(TOKENIZER))]
 
 
-def table(spelled: list[bytes], special: list[bool] | None = None) -> pl.DataFrame:
+def table(
+    spelled: list[bytes], special: list[bool] | None = None, tokenizer: TextTokenizer = TOKENIZER
+) -> pl.DataFrame:
     """The tokens of one request as a build stores them."""
     count = len(spelled)
     tokens = pl.DataFrame(
@@ -35,12 +40,12 @@ def table(spelled: list[bytes], special: list[bool] | None = None) -> pl.DataFra
         },
         schema_overrides={"media": pl.String, "bytes": pl.Binary},
     )
-    pieces = token_pieces(assemble_words(tokens), TOKENIZER).series()
+    pieces = token_pieces(assemble_words(tokens), tokenizer).series()
     return tokens.with_columns(pl.Series("word_ix", word_of_row(tokens), dtype=pl.Int32), pieces)
 
 
 def audit(tokens: pl.DataFrame) -> None:
-    audit_tokens(tokens, pieces=PIECES, recording_id="task")
+    audit_tokens(tokens, spelling=PieceSpelling(PIECES), recording_id="task")
 
 
 @given(
@@ -97,16 +102,58 @@ def test_pieces_that_spell_something_else_are_named(change: pl.Expr) -> None:
 
 
 def test_a_vocabulary_of_its_own_is_no_fault() -> None:
-    audit_tokens(table(SPELLED), pieces=None, recording_id="task")
+    audit_tokens(table(SPELLED), spelling=None, recording_id="task")
 
 
-def test_words_that_are_normalised_are_left_out() -> None:
-    tokens = table([b"caf\xc3\xa9 ", b"bill"])
+SPELT_ODDLY = [b"caf\xc3\xa9 \xe2\x82", b"\xac5 na\xc3", b"\xafve \xff", b"bill ok \xef\xac\x81", b"ne"]
 
-    def changed(row: int) -> pl.DataFrame:
-        wrong = pl.when(pl.col("row") == row).then(pl.lit([7], pl.List(pl.Int32))).otherwise(LISTS)
-        return tokens.with_columns(wrong.alias("piece_ids"))
 
-    audit(changed(0))
-    with pytest.raises(CausalityError):
-        audit(changed(1))
+@pytest.mark.parametrize("row", range(len(SPELT_ODDLY)))
+def test_words_beyond_ascii_are_spelled_too(row: int) -> None:
+    tokens = table(SPELT_ODDLY)
+    audit(tokens)
+    for wrong in ([7], [], None):
+        other = pl.when(pl.col("row") == row).then(pl.lit(wrong, pl.List(pl.Int32))).otherwise(LISTS)
+        with pytest.raises(CausalityError):
+            audit(tokens.with_columns(other.alias("piece_ids")))
+
+
+def test_one_word_has_the_same_pieces_each_time() -> None:
+    """Another way to divide it spells it too, but the tokenizer takes one."""
+    tokens = table([b"bill", b" bill"])
+    (whole,) = {tuple(ids) for ids in tokens["piece_ids"]}
+    letters = [PIECES.index(letter) for letter in "bill"]
+    divided = pl.Series([letters, list(whole)], dtype=pl.List(pl.Int32))
+    assert letters != list(whole)
+    audit(tokens.with_columns(divided.alias("piece_ids")).head(1))
+    with pytest.raises(CausalityError, match="as elsewhere"):
+        audit(tokens.with_columns(divided.alias("piece_ids")))
+
+
+@pytest.mark.parametrize("rule", ["nmt_nfkc", "nfkc_cf"])
+@settings(max_examples=40)
+@given(words=st.lists(st.text(st.sampled_from("aBé①ﬁ\u00a0\u200bｔe\u0301"), min_size=1, max_size=6), min_size=1),
+       cuts=st.lists(st.integers(0, 60), max_size=8))  # fmt: skip
+def test_a_tokenizer_may_normalise(rule: str, words: list[str], cuts: list[int]) -> None:
+    tokenizer = normalising(rule)
+    spelled = " ".join(words).encode()
+    tokens = table(_cut(spelled, [min(cut, len(spelled)) for cut in cuts]), tokenizer=tokenizer)
+    spelling = PieceSpelling([tokenizer.piece(index) for index in range(len(tokenizer))])
+    audit_tokens(tokens, spelling=spelling, recording_id="task")
+    assert all(
+        spelling.spells(word, ids) for word, ids in zip(words, tokenizer.encode_words(words), strict=True)
+    )
+
+
+@cache
+def normalising(rule: str) -> TextTokenizer:
+    """The small tokenizer as it would be with another normalisation."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the bill is eighty pounds", "cafe fine 1 t a b e"] * 20), model_writer=model,
+        vocab_size=300, byte_fallback=True, normalization_rule_name=rule, hard_vocab_limit=False, pad_id=3,
+        character_coverage=1.0, minloglevel=2,
+    )  # fmt: skip
+    return TextTokenizer(model.getvalue(), rule)

@@ -14,17 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import inkplex_data as ink
-from inkplex_data.audit.store_audit import StoreAudit, audit_store
+from inkplex_data.audit.audit_totals import StoreAudit
+from inkplex_data.audit.store_audit import audit_store
 from inkplex_data.audit.token_tables import word_of_row
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.memory.versions import SessionClock, build_versions
 from inkplex_data.memory.words import assemble_words
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.publish_snapshot import publish_snapshot
-from tests.pipeline.memory_made import WINDOW, make_memory_corpus, make_trace_corpus
+from tests.audit.made import Audited
+from tests.pipeline.memory_made import WINDOW, make_trace_corpus
 from tests.store.made import publish_again
 
-CALLS = 3 + 2 + 2 + 1
+CALLS = 3 + 2 + 2 + 1 + 2
 
 
 def build(corpus: Path, recipe: Recipe) -> Path:
@@ -37,11 +39,10 @@ def build(corpus: Path, recipe: Recipe) -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
-def with_memory(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def with_memory(audited: Audited) -> Path:
     """Calls over dialogues, several over one recording, twins with sidecars; not to be written to."""
-    folder = tmp_path_factory.mktemp("memory")
-    return build(make_memory_corpus(folder / "corpus"), recipe)
+    return audited.store
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_calls_over_every_airline_dialogue_pass(
 def test_a_clean_store_passes(with_memory: Path) -> None:
     result = audit(with_memory)
     assert result.violations == []
-    assert (result.calls, result.without_memory, result.recordings) == (CALLS, 1, 5)
+    assert (result.calls, result.without_memory, result.recordings) == (CALLS, 3, 5)
     assert (result.sidecars, result.twins, result.pairs) == (2, 1, 1)
     assert result.partners == 5  # two of the dialogues, the twins, and the one without memory
     # The window is smaller than the recordings: tokens leave it within calls.
@@ -172,7 +173,10 @@ VERSIONS: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         where(IN_CALL & ARRIVES & (pl.col("end") - pl.col("start") > 1), start=pl.col("start") + 1),
         r"is not visible although it arrived at \d+ µs",
     ),
-    "seen twice": (lambda table: pl.concat([table.head(1), table.head(len(table) - 1)]), "has two versions"),
+    "seen twice": (
+        lambda table: pl.concat([table.head(1), table.head(1), table.tail(len(table) - 2)]),
+        "has two versions",
+    ),
     "another recency": (where(IN_CALL, recency=pl.col("recency") + 1), "has recency bucket"),
     "another age": (where(IN_CALL, age=pl.col("age") + 1), "has age bucket"),
     "whole too early": (
@@ -402,4 +406,4 @@ def test_progress_ends_at_its_total(with_memory: Path) -> None:
     seen: list[tuple[int, int]] = []
     with ink.open_store(with_memory) as store:
         audit_store(store, progress=lambda item, done, total: seen.append((done, total)))
-    assert seen[-1][0] == seen[-1][1] == CALLS + 5 + 2 + 1  # recordings, twins and their pair, the prefix
+    assert seen[-1][0] == seen[-1][1] == CALLS + 5 + 2 + 3  # recordings, twins and their pair, prefixes

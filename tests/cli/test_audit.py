@@ -96,6 +96,23 @@ def test_a_clean_store(store: Path) -> None:
     assert totals["tokens"] == 10
 
 
+def test_chosen_calls_and_a_log(store: Path, tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    result = run("audit", store, "without", "--log", log)
+    assert result.exit_code == 0, result.output
+    assert "1 call (1 without memory) over 0 recordings" in result.output
+    lines = log.read_text().splitlines()
+    assert run("audit", store, "without", "--log", log).output == result.output
+    assert log.read_text().splitlines() == lines
+    assert "no call 'nobody'" in str(run("audit", store, "nobody").exception)
+
+
+def test_states_that_are_not_there_cannot_be_computed_again(store: Path) -> None:
+    result = run("audit", store, "--states-sample", 5)
+    assert result.exit_code != 0
+    assert "no states that are asked for" in str(result.exception)
+
+
 def test_a_violation_is_named_and_gives_exit_code_1(store: Path) -> None:
     path = store / "calls" / "000000" / "versions.parquet"
     table = pl.read_parquet(path).with_columns(pl.col("age") + 1)

@@ -16,7 +16,7 @@ from inkplex_data.corpus.schemas import DIALECT, export_schemas, schema_text, sc
 from inkplex_data.faults import Fault, json_pointer
 from tests.conftest import ROOT
 
-NAMES = ["manifest", "alignment", "sidecar", "recording", "families.splits", "store"]
+NAMES = ["manifest", "alignment", "sidecar", "recording", "splits", "store"]
 
 
 def test_names_and_dialect() -> None:
@@ -49,8 +49,8 @@ DOCUMENTS: list[tuple[str, Any, bool]] = [
     ("alignment", {"alignments": [["a", [0, 1.5], "SPEAKER_MAIN"]], "anything": 1}, True),
     ("alignment", {"alignments": [["a", [0], "SPEAKER_MAIN"]]}, False),
     ("alignment", {"alignments": [["a", [0, "1"], "SPEAKER_MAIN"]]}, False),
-    ("families.splits", {"schema": "inkplex/splits@1", "families": {"a": "train"}}, True),
-    ("families.splits", {"schema": "inkplex/splits@1", "families": {"a": "eval"}}, False),
+    ("splits", {"schema": "inkplex/splits@1", "families": {"a": "train"}}, True),
+    ("splits", {"schema": "inkplex/splits@1", "families": {"a": "eval"}}, False),
     ("store", {"format": 1, "codec": {"id": "x"}, "more": 1}, True),
     ("store", {"format": 2}, False),
     ("sidecar", {"schema": "inkplex/sidecar@1", "identity": {"clip_id": "a"}}, True),

@@ -42,18 +42,6 @@ class Request(Protocol):
     @property
     def arrival_us(self) -> NDArray[np.int64]: ...
     @property
-    def available_us(self) -> NDArray[np.int64]: ...
-    @property
-    def ready_us(self) -> NDArray[np.int64]:
-        """UNKNOWN_US where it was not measured."""
-        ...
-
-    @property
-    def source_us(self) -> NDArray[np.int64]:
-        """UNKNOWN_US where nobody says."""
-        ...
-
-    @property
     def special(self) -> NDArray[np.bool_]: ...
     @property
     def media(self) -> NDArray[np.uint8]:
@@ -87,6 +75,11 @@ class Ownership:
         for number in self.numbers:
             self._check_prefix(self._by_number[number])
             self._check_arrivals(self._by_number[number])
+
+    def chain(self) -> list[tuple[int, int | None, int]]:
+        """(request, the one whose context it begins with, how many tokens of that) of every request, by number."""
+        cached = [(number, self._by_number[number].cached or (None, 0)) for number in self.numbers]
+        return [(number, owner, tokens) for number, (owner, tokens) in cached]
 
     def prefix_tokens(self, number: int) -> int:
         """How many positions of the request's context other requests computed."""

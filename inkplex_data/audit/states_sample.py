@@ -1,0 +1,129 @@
+"""States computed once more: a sample of tokens by the model that the recipe names, compared with what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from inkplex_data.audit.stored_requests import request_rows, stored_requests
+from inkplex_data.audit.stored_states import FAR, distance
+from inkplex_data.errors import CausalityError, UsageError
+from inkplex_data.faults import Fault
+from inkplex_data.memory.capture.capture_states import capture_states
+from inkplex_data.memory.capture.inkling import Inkling, load_inkling
+
+if TYPE_CHECKING:
+    from inkplex_data.memory.capture.inkling import Dtype
+    from inkplex_data.store.reader import Store
+
+LoadModel = Callable[["str", "Dtype", "str"], Inkling]
+
+NEAR = 0.05
+"""Of a row's norm: what float32 rounds otherwise on another kind of processor, after bfloat16."""
+
+
+def audit_states_sample(
+    store: Store, count: int, *, calls: Collection[str] | None = None, load: LoadModel | None = None
+) -> tuple[int, list[Fault]]:
+    """Compute the states of `count` captured tokens again, or of those that `calls` read; returns how many were
+    compared, and what differs.
+
+    The sample is the same each time. A token's context is computed with it, so a token late in a long recording costs
+    as much as capturing all before it; tokens of media, whose input the store does not keep, are left out with their
+    recordings. Differences up to `NEAR` of a row's norm pass for float32, up to half of it for bfloat16, in which the
+    choice of experts depends on the processor.
+
+    Raises UsageError where the recipe names no model or nothing was captured by one, ConfigError where the model is
+    not to be had.
+    """
+    capture = store.setting("memory", "capture")
+    rows = store.recordings().filter(pl.col("states") == "captured").collect()
+    if calls is not None:
+        read = [store.call_row(call_id)["recording_id"] for call_id in calls]
+        rows = rows.filter(pl.col("recording_id").is_in(read))
+    if not isinstance(capture, dict) or not rows.height:
+        raise UsageError(
+            "no states that are asked for were captured by a model that its recipe names",
+            where=store.root,
+            next_step="Leave out --states-sample: states that were imported are compared with their digests.",
+        )
+    model = (load or _load)(capture["model"], capture["dtype"], capture["device"])
+    chosen = _chosen(rows, count)
+    faults = []
+    compared = 0
+    for row in rows.iter_rows(named=True):
+        wanted = chosen.get(row["recording_id"])
+        if wanted is None:
+            continue
+        try:
+            compared += _compare(store, row, wanted, model, capture)
+        except CausalityError as error:
+            faults.append(Fault(error.what, where=row["recording_id"]))
+    return compared, faults
+
+
+def _load(spec: str, dtype: Dtype, device: str) -> Inkling:
+    return load_inkling(spec, dtype=dtype, device=device)
+
+
+def _chosen(rows: pl.DataFrame, count: int) -> dict[str, NDArray[np.int64]]:
+    """Recording → token rows, ascending: `count` of all tokens, or all where there are not so many."""
+    sizes = rows["tokens"].to_numpy()
+    total = int(sizes.sum())
+    picked = np.sort(np.random.default_rng(0).choice(total, min(count, total), replace=False))
+    ends = np.cumsum(sizes)
+    owner = np.searchsorted(ends, picked, side="right")
+    ids = rows["recording_id"].to_list()
+    return {
+        ids[index]: picked[owner == index] - (ends[index] - sizes[index])
+        for index in np.unique(owner).tolist()
+    }
+
+
+def _compare(
+    store: Store, row: dict[str, Any], wanted: NDArray[np.int64], model: Inkling, capture: dict[str, Any]
+) -> int:
+    made_by = json.loads(row.get("states_from") or "{}")
+    sha256 = made_by.get("sha256")
+    if sha256 not in (None, model.identity.sha256):
+        raise CausalityError(
+            f"its states are of the model {made_by.get('id')!r} ({str(sha256)[:12]}), and the recipe's is "
+            f"{model.identity.id!r} ({model.identity.sha256[:12]})"
+        )
+    offset, tokens = row["token_offset"], row["tokens"]
+    table = store.table("recordings", row["shard"], "tokens").read(offset, tokens)
+    if table["media"].is_not_null().any():
+        return 0
+    requests = stored_requests(table, row.get("requests"), recording_id=row["recording_id"])
+    chunk_tokens = made_by.get("chunks", {}).get("chunk_tokens", capture["chunk_tokens"])
+    limit = NEAR if model.identity.dtype == "float32" else FAR
+    for first, states in _captured(capture_states(requests, model, chunk_tokens=chunk_tokens), table):
+        own = wanted[(wanted >= first) & (wanted < first + len(states))]
+        if len(own):
+            stored = np.concatenate(
+                [store.states(row["shard"]).read_rows(offset + at, offset + at + 1) for at in own.tolist()]
+            )
+            apart = distance(stored, states[own - first])
+            bad = np.flatnonzero(apart > limit)
+            if len(bad):
+                raise CausalityError(
+                    f"token row {own[bad[0]]} has other states than {model.identity.id} computes for it"
+                )
+        if first + len(states) > wanted[-1]:
+            break
+    return len(wanted)
+
+
+def _captured(
+    chunks: Iterator[tuple[int, int, NDArray[np.uint16]]], tokens: pl.DataFrame
+) -> Iterator[tuple[int, NDArray[np.uint16]]]:
+    """Chunks with the token row that each begins at."""
+    first_row = {number: first for number, first, _ in request_rows(tokens)}
+    for number, position, states in chunks:
+        first = first_row[number]
+        yield first + position - int(tokens["position"][first]), states
