@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from inkplex_data.audit.stored_requests import request_rows, stored_requests
 from inkplex_data.audit.stored_states import FAR, distance
+from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 from inkplex_data.errors import CausalityError, UsageError
 from inkplex_data.faults import Fault
 from inkplex_data.memory.capture.capture_states import capture_states
@@ -88,11 +88,11 @@ def _chosen(rows: pl.DataFrame, count: int) -> dict[str, NDArray[np.int64]]:
 def _compare(
     store: Store, row: dict[str, Any], wanted: NDArray[np.int64], model: Inkling, capture: dict[str, Any]
 ) -> int:
-    made_by = json.loads(row.get("states_from") or "{}")
-    sha256 = made_by.get("sha256")
-    if sha256 not in (None, model.identity.sha256):
+    identity = row["states_identity"]
+    made_by = None if identity is None else StatesIdentity.model_validate_json(identity)
+    if made_by is not None and made_by.revision not in (None, model.identity.sha256):
         raise CausalityError(
-            f"its states are of the model {made_by.get('id')!r} ({str(sha256)[:12]}), and the recipe's is "
+            f"its states are of the model {made_by.model!r} ({str(made_by.revision)[:12]}), and the recipe's is "
             f"{model.identity.id!r} ({model.identity.sha256[:12]})"
         )
     offset, tokens = row["token_offset"], row["tokens"]
@@ -100,7 +100,7 @@ def _compare(
     if table["media"].is_not_null().any():
         return 0
     requests = stored_requests(table, row.get("requests"), recording_id=row["recording_id"])
-    chunk_tokens = made_by.get("chunks", {}).get("chunk_tokens", capture["chunk_tokens"])
+    chunk_tokens = (made_by and made_by.chunk_tokens) or capture["chunk_tokens"]
     limit = NEAR if model.identity.dtype == "float32" else FAR
     for first, states in _captured(capture_states(requests, model, chunk_tokens=chunk_tokens), table):
         own = wanted[(wanted >= first) & (wanted < first + len(states))]

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from inkplex_data.clock import UNKNOWN_US
 from inkplex_data.errors import CausalityError, RecordingError
 from inkplex_data.grid import KINDS, MEDIA
 from inkplex_data.memory.ownership import Ownership
@@ -23,7 +24,7 @@ from inkplex_data.memory.ownership import Ownership
 
 @dataclass(frozen=True)
 class StoredRequest:
-    """One request, as `memory.ownership.Request` has it; `line` counts the requests of the chain."""
+    """One request, as `memory.ownership.ClockedRequest` has it; `line` counts the requests of the chain."""
 
     call: int
     cached: tuple[int, int] | None
@@ -45,6 +46,18 @@ class StoredRequest:
     @property
     def arrival_us(self) -> NDArray[np.int64]:
         return self.tokens["arrival_us"].to_numpy()
+
+    @property
+    def available_us(self) -> NDArray[np.int64]:
+        return self.tokens["available_us"].fill_null(self.tokens["arrival_us"]).to_numpy()
+
+    @property
+    def ready_us(self) -> NDArray[np.int64]:
+        return self.tokens["ready_us"].fill_null(UNKNOWN_US).to_numpy()
+
+    @property
+    def source_us(self) -> NDArray[np.int64]:
+        return self.tokens["source_us"].fill_null(UNKNOWN_US).to_numpy()
 
     @property
     def special(self) -> NDArray[np.bool_]:

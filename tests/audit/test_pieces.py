@@ -36,9 +36,14 @@ def table(
             "special": special or [False] * count,
             "media": [None] * count,
             "arrival_us": [0] * count,
+            **dict.fromkeys(("available_us", "ready_us", "source_us"), [None] * count),
             "rank": range(count),
         },
-        schema_overrides={"media": pl.String, "bytes": pl.Binary},
+        schema_overrides={
+            "media": pl.String,
+            "bytes": pl.Binary,
+            **dict.fromkeys(("available_us", "ready_us", "source_us"), pl.Int64),
+        },
     )
     pieces = token_pieces(assemble_words(tokens), tokenizer).series()
     return tokens.with_columns(pl.Series("word_ix", word_of_row(tokens), dtype=pl.Int32), pieces)

@@ -36,6 +36,8 @@ KINDS = {
     "calls/000000/calls.parquet": "calls table",
     "calls/000000/words.parquet": "words table",
     "calls/000000/versions.parquet": "versions table",
+    "calls/000000/evidence.parquet": "evidence table",
+    "calls/000000/claims.parquet": "claims table",
     "calls/000000/problems.parquet": "problems table",
     "calls/000000/arrays.zarr/zarr.json": "group metadata",
     "calls/000000/arrays.zarr/codes/zarr.json": "frame array metadata",

@@ -61,6 +61,12 @@ class StatesIdentity(Model):
         return (self.runtime_profile or "").startswith(CAPTURE_PROFILE)
 
     @property
+    def chunk_tokens(self) -> int | None:
+        """The chunks in which this package's capture ran, None where another runtime is named."""
+        found = re.fullmatch(capture_profile(r"(\d+)"), self.runtime_profile or "")
+        return None if found is None else int(found[1])
+
+    @property
     def name(self) -> str:
         return "unidentified states" if self.model is None else self.model
 
@@ -82,6 +88,11 @@ class StatesIdentity(Model):
     def differences(self, other: StatesIdentity) -> list[str]:
         """The fields in which two models differ, with both values; the inputs are not compared."""
         return differing_fields(self.described(), other.described())
+
+
+def capture_profile(chunk_tokens: int | str) -> str:
+    """The runtime profile of this package's capture. Which experts a model takes can depend on the chunks."""
+    return f"{CAPTURE_PROFILE}, transformers, chunks of {chunk_tokens} tokens"
 
 
 def differing_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -8,9 +8,9 @@ import numpy as np
 
 from inkplex_data.corpus.recordings.recording_models import RecordingHeader
 from inkplex_data.corpus.recordings.states_identity import (
-    CAPTURE_PROFILE,
     STREAMS,
     StatesIdentity,
+    capture_profile,
     names_digest,
     tokenizer_sha256,
 )
@@ -34,7 +34,7 @@ def captured_identity(
         model=model.id,
         revision=model.sha256,
         tokenizer_sha256=tokenizer_sha256(header.tokenizer),
-        runtime_profile=f"{CAPTURE_PROFILE}, transformers, chunks of {rule.chunk_tokens} tokens",
+        runtime_profile=capture_profile(rule.chunk_tokens),
         streams=list(STREAMS),
         dtype=model.dtype,
         width=model.width,

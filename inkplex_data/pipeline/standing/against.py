@@ -30,7 +30,7 @@ _PLACES: Final = frozenset(
 """Where rows lie, which the other calls of a store decide."""
 _PLANNED: Final = frozenset({"split", "family", "prefix_id", "wrong_memory_of"})
 """What a first build decides otherwise than one that adds to a store."""
-_OF_STATES: Final = frozenset({"states", "state_width", "states_from", "states_identity", "state_digests"})
+_OF_STATES: Final = frozenset({"states", "state_width", "states_identity", "state_digests"})
 
 
 def rebuild(
