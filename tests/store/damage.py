@@ -156,7 +156,8 @@ def read_all(store: Store) -> Iterator[tuple[str, Any]]:
     """All that a store holds, by every way of reading it."""
     yield "window", store.window
     yield "description", json.dumps(store.description, sort_keys=True)
-    for name in ("calls", "recordings", "prefixes", "problems", "splits", "words", "versions", "tokens"):
+    tables = ("words", "versions", "tokens", "evidence", "claims")
+    for name in ("calls", "recordings", "prefixes", "problems", "splits", *tables):
         yield name, getattr(store, name)().collect()
     yield "frames", store.frames().collect()
     for call_id in store.call_ids:

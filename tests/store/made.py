@@ -16,7 +16,7 @@ from inkplex_data.memory.tables import TOKENS, VERSIONS
 from inkplex_data.problems import Problem
 from inkplex_data.store.describe import write_description, write_pieces
 from inkplex_data.store.digests import digest_file
-from inkplex_data.store.format import WORDS
+from inkplex_data.store.format import CLAIMS, EVIDENCE, WORDS
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
 
@@ -78,6 +78,24 @@ def call_part(call_id: str, frames: int, *, words: int = 3, versions: int = 5, *
             whole=rng.integers(0, 2, versions).astype(bool),
         ),
         problems=[problem(call_id)],
+        evidence=table(
+            EVIDENCE,
+            1,
+            evidence_id=[f"bill of {call_id}"],
+            kind=["tool_result"],
+            status=["succeeded"],
+            available_us=[40_000],
+            arrival_us=[40_000],
+        ),
+        claims=table(
+            CLAIMS,
+            1,
+            claim_ix=[0],
+            text=[f"about {call_id}"],
+            supported_by=[[f"bill of {call_id}"]],
+            words=[[0]],
+            targets=[[]],
+        ),
     )
 
 
