@@ -22,8 +22,11 @@ from inkplex_data.config.recipe import load_recipe
 from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.fields import Interval, Model
 from inkplex_data.corpus.read_corpus import read_corpus
+from inkplex_data.corpus.recordings.states_identity import STREAMS
 from inkplex_data.corpus.sidecars.clip_time import TIMES
 from inkplex_data.corpus.sidecars.loss_mask import frame_mask
+from inkplex_data.corpus.sidecars.model_check import ReadModel, model_faults
+from inkplex_data.corpus.sidecars.playback import history_row
 from inkplex_data.corpus.sidecars.sidecar import heard_spans, read_sidecar
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.corpus.word_repair import TimedWord
@@ -42,7 +45,8 @@ FRAMES: Final = 32
 # What reads a field: `entry` (the call's row: family, split, voice, role, channels, start on the session clock),
 # `refused` (the call is not built), `noted` (a problem is listed), `words` (the words table), `mask` (the loss mask),
 # `columns` (of the calls table), `audit` (the proof fails), `heard` (what counts as heard), `evidence` (the tables of
-# evidence and claims), `permitted` (which tokens a frame may see).
+# evidence and claims), `permitted` (which tokens a frame may see), `model` (whether the recording is another's), `history`
+# (the column of that name).
 ROWS: Final[dict[str, tuple[str, Any]]] = {
     "schema": ("refused", "inkplex/sidecar@9"),
     "identity.clip_id": ("noted", "another"),
@@ -116,6 +120,24 @@ ROWS: Final[dict[str, tuple[str, Any]]] = {
     "masks.permitted_updates[].update": ("refused", "u9"),
     "masks.permitted_updates[].start_s": ("permitted", 0.7),
     "masks.permitted_updates[].end_s": ("permitted", 1.9),
+    "prompt.past[].speaker": ("entry", "agent"),
+    "prompt.past[].text": ("entry", "Hello."),
+    "reasoning_model.model": ("model", "another"),
+    "reasoning_model.tokenizer": ("model", "3" * 64),
+    "reasoning_model.runtime_profile": ("model", "another"),
+    "reasoning_model.input_sha256": ("model", "3" * 64),
+    "reasoning_model.states[].sha256": ("model", "3" * 64),
+    "reasoning_model.states[].dtype": ("model", "float32"),
+    "reasoning_model.states[].shape": ("model", [2, 3, 9]),
+    "reasoning_model.states[].streams": ("model", ["final_normalized"]),
+    "history.segments[].text": ("history", "another"),
+    "history.segments[].source": ("history", "teacher"),
+    "history.segments[].generated": ("history", None),
+    "history.segments[].queued": ("history", None),
+    "history.segments[].cancelled": ("history", None),
+    "history.segments[].playback_ack.device": ("history", "another"),
+    "history.segments[].playback_ack.at_s": ("history", 2.0),
+    "history.segments[].cut": ("history", True),
 }
 
 KEPT: Final[dict[str, str]] = {
@@ -123,20 +145,10 @@ KEPT: Final[dict[str, str]] = {
     "audio.transforms[].name": "what was done to the sound; a store's own changes are added behind",
     "audio.transforms[].seed": "to do it again",
     "audio.transforms[].settings": "to do it again",
-    "prompt.past[].speaker": "in the prefix behind the role, where the recipe has `prefix.past`",
-    "prompt.past[].text": "in the prefix behind the role, where the recipe has `prefix.past`",
     "prompt.voice_segment.call": "gives the prefix's voice in place of `voice_prompt`",
     "prompt.voice_segment.start_s": "gives the prefix's voice in place of `voice_prompt`",
     "prompt.voice_segment.end_s": "gives the prefix's voice in place of `voice_prompt`",
-    "reasoning_model.model": "whose work the call reads; the recording says it too",
-    "reasoning_model.tokenizer": "as above",
-    "reasoning_model.runtime_profile": "as above",
-    "reasoning_model.input_sha256": "as above",
     "reasoning_model.states[].path": "where the states were; the recording names its own",
-    "reasoning_model.states[].sha256": "as above",
-    "reasoning_model.states[].dtype": "as above",
-    "reasoning_model.states[].shape": "as above",
-    "reasoning_model.states[].streams": "as above",
     "private_updates.mapping.kind": "whether the clock was measured or made",
     "private_updates.mapping.note": "for people",
     "targets.items[].text": "the words to teach, before they were spoken",
@@ -145,14 +157,6 @@ KEPT: Final[dict[str, str]] = {
     "targets.items[].cut": "whether a crop left all of them",
     "history.begins": "whether the conversation began before the clip",
     "history.sha256": "what the history was before a crop",
-    "history.segments[].text": "what was said",
-    "history.segments[].source": "by whom",
-    "history.segments[].generated": "how far it was generated",
-    "history.segments[].queued": "how far it was queued",
-    "history.segments[].cancelled": "what was called off",
-    "history.segments[].playback_ack.device": "which device played it",
-    "history.segments[].playback_ack.at_s": "when it said so",
-    "history.segments[].cut": "whether a crop left all of it",
     "masks.excluded[].reason": "why, for people",
 }
 
@@ -247,10 +251,18 @@ def true_sidecar(folder: Path) -> dict[str, Any]:
         },
         "reasoning_model": {
             "model": "m",
-            "tokenizer": "t",
+            "tokenizer": "2" * 64,
             "runtime_profile": "r",
             "input_sha256": "1" * 64,
-            "states": [{"path": "x", "sha256": "1" * 64, "dtype": "bf16", "shape": [1], "streams": ["S28"]}],
+            "states": [
+                {
+                    "path": "x",
+                    "sha256": "1" * 64,
+                    "dtype": "bfloat16",
+                    "shape": [2, 3, 8],
+                    "streams": list(STREAMS),
+                }
+            ],
         },
         "private_updates": {
             "mapping": {"kind": "measured", "recording_starts_at_s": 3.0, "note": "n"},
@@ -350,6 +362,9 @@ SAID: Final = (
 )
 
 
+READ: Final = ReadModel("m", f"t:{'2' * 64}", 2, "r", "1" * 64, 8, "bfloat16", ("1" * 64,))
+
+
 def reading(manifest: Path, document: dict[str, Any], *, scan: bool) -> dict[str, Any]:
     """What a build makes of a sidecar, by who reads it. `scan`: decode the audio, too."""
     folder = manifest.parent
@@ -365,6 +380,8 @@ def reading(manifest: Path, document: dict[str, Any], *, scan: bool) -> dict[str
         "columns": (told_columns(sidecar), response_frame(sidecar, FRAMES)),
         "heard": heard_spans(sidecar),
         "audit": _audited(sidecar, entry),
+        "model": model_faults(sidecar.reasoning_model, READ) if sidecar.reasoning_model else None,
+        "history": history_row(sidecar),
         "evidence": (evidence_table(sidecar).rows(), claims_table(sidecar, SAID, "SPEAKER_MAIN").rows()),
         "permitted": _permitted(sidecar),
     }
@@ -401,7 +418,7 @@ def true_reading(corpus: Path) -> dict[str, Any]:
 
 
 def test_a_true_sidecar_is_neither_refused_nor_doubted(true_reading: dict[str, Any]) -> None:
-    assert "refused" not in true_reading and not true_reading["audit"]
+    assert "refused" not in true_reading and not true_reading["audit"] and not true_reading["model"]
     assert true_reading["noted"] == ["words-mismatch"]  # which it says itself
     assert (true_reading["words"][0].text, true_reading["words"][0].start_us) == ("Good", 200_000)
 
