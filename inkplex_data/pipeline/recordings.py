@@ -42,6 +42,8 @@ class FoundRecording:
     sha256: str
     tokens: int
     model: str | None
+    named_model: str | None
+    """The model that the recording names; `model` is that of its captured states, where it has some."""
     tokenizer: str | None
     times: str
     branch_of: str | None
@@ -60,7 +62,8 @@ class FoundRecording:
         identity = self.states.identity or {}
         dtypes = {DTYPE_NAMES[file["dtype"]] for file in self.states.files}
         return ReadModel(
-            model=identity.get("model") or self.model,
+            model=self.named_model,
+            states_model=identity.get("model"),
             tokenizer=self.tokenizer,
             tokens=self.tokens,
             runtime_profile=identity.get("runtime_profile"),
@@ -116,6 +119,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
         else stamp(*bits, [digest(path) for path in heard]),
         tokens=tokens.height,
         model=states.identity["model"] if states.kind == "captured" and states.identity else header.model,
+        named_model=header.model,
         tokenizer=header.tokenizer,
         times=header.times,
         schedule=None if header.schedule is None else json.dumps(header.schedule, sort_keys=True),
@@ -135,7 +139,7 @@ def _named_files(read: ReadRecording) -> list[Path]:
 
 RECORDING: Final = Stage(
     name="recordings",
-    version=7,
+    version=8,
     result=ReadRecording,
     run=read_one,
     recipe=("memory.capture", "memory.accept_unidentified_states", "text.tokenizer"),

@@ -13,7 +13,8 @@ from inkplex_data.corpus.sidecars.sidecar_models import ReasoningModel, StatePar
 class ReadModel:
     """What a call reads: of its recording and, where it has states, of them. None: nothing is known of that.
 
-    `dtype` is that of the files that bring states, `files` are their SHA-256.
+    `model` is the one that the recording names, `states_model` the one that its states are of: of a stand-in, they
+    are two, and a sidecar may name either. `dtype` is that of the files that bring states, `files` are their SHA-256.
     """
 
     model: str | None
@@ -24,11 +25,12 @@ class ReadModel:
     width: int = 0
     dtype: str | None = None
     files: Sequence[str] = ()
+    states_model: str | None = None
 
 
 def model_faults(said: ReasoningModel, read: ReadModel) -> list[str]:
     """Every field of the sidecar's `reasoning_model` that differs from what is read, with both values."""
-    pairs = [("model", said.model, read.model)]
+    pairs = [("model", said.model, read.model)] if said.model != read.states_model else []
     if said.tokenizer is not None and said.tokenizer != tokenizer_sha256(read.tokenizer):
         pairs.append(("tokenizer", said.tokenizer, read.tokenizer))
     for name in ("runtime_profile", "input_sha256"):
