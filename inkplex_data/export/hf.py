@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple
 from io import BytesIO
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -33,6 +33,7 @@ Row = dict[str, Any]
 _ROWS_AT_ONCE: Final = 8
 _TEMPORARY: Final = ".tmp-datasets"
 _TEXTS: Final = ("call_id", "family", "split", "role", "voice")
+_SAID: Final = attrgetter("text", "start_us", "end_us", "speaker", "confidence", "method")
 _WORD: Final = {
     "text": "string",
     "start_s": "float64",
@@ -170,7 +171,7 @@ def _corpus_row(call: ExportCall, name: str) -> Row:
         if conditions is None
         else json.dumps(conditions, ensure_ascii=False, sort_keys=True),
         "duration_s": us_to_seconds(call.duration_us),
-        "words": _words(map(astuple, call.words)),
+        "words": _words(map(_SAID, call.words)),
         "audio": {"bytes": _wav(call), "path": f"{name}.wav"},
         "sample_rate_hz": call.stereo.sample_rate_hz,
     }
@@ -199,7 +200,7 @@ def _store_row(store: Store, call_id: str) -> Row:
 
 
 def _words(words: Iterable[tuple[Any, ...]]) -> list[Row]:
-    """Words as `_WORD` has them, from tuples in the order of `TimedWord`'s fields."""
+    """Words as `_WORD` has them, from what `_SAID` takes of them."""
     return [
         dict(zip(_WORD, (text, us_to_seconds(start_us), us_to_seconds(end_us), *rest), strict=True))
         for text, start_us, end_us, *rest in words
