@@ -32,7 +32,13 @@ def test_a_signal_counts_as_ctrl_c(
         sys.executable, "-m", "inkplex_data.cli.app", "build", str(tmp_path / "corpus"), "-o", str(tmp_path / "store"),
         "--codec", "untrained:0", "--workers", "1", *extra,
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509 - else ignored under `nohup`
+    )
     while not (tmp_path / "store" / ".build" / "encode").exists() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(number)

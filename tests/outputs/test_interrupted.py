@@ -38,6 +38,7 @@ def stop_when(pattern: str, folder: Path) -> threading.Thread:
 def test_a_verb_that_is_stopped_goes_on(
     name: str, pattern: str, inputs: Inputs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    was = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     verb = BY_NAME[name]
     for folder in ("whole", "stopped"):
         (tmp_path / folder).mkdir()
@@ -49,6 +50,7 @@ def test_a_verb_that_is_stopped_goes_on(
         code = run(*verb.arguments(inputs, out))
     finally:
         watch.join()
+        signal.signal(signal.SIGINT, was)
     said = capsys.readouterr().err
     assert code == 130 and "Traceback" not in said, said
     assert "error: interrupted" in said and SAID.get(name, "Run the same command again") in said

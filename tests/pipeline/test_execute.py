@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,13 @@ if __name__ == "__main__":
 """
 
 
+def _is_alive(process: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:  # it ended meanwhile
+        return False
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_do_not_outlive_their_build(number: signal.Signals, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
@@ -101,7 +109,7 @@ def test_workers_do_not_outlive_their_build(number: signal.Signals, tmp_path: Pa
     parent.wait()
     # The pipe ends when the last process that holds it has ended.
     assert parent.stdout.read() == ""
-    for worker in workers:
-        assert (
-            not Path(f"/proc/{worker}").exists() or "Z" in Path(f"/proc/{worker}/stat").read_text().split()[2]
-        )
+    deadline = time.monotonic() + 10  # files are closed a moment before a process is gone
+    while any(map(_is_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(map(_is_alive, workers))

@@ -113,7 +113,10 @@ def import_traces(
                 progress(index + 1, len(traces.found))
     lost = [
         Problem.of(
-            code, path.name, f"{name!r} stands in {counted(places, 'place')} and is not understood", item=name
+            code,
+            path.name,
+            f"{in_unicode(name)!r} stands in {counted(places, 'place')} and is not understood",
+            item=in_unicode(name),
         )
         for (code, name), places in sorted(unread.items())
     ]
@@ -197,7 +200,8 @@ def _write(path: Path, header: dict[str, Any], requests: Sequence[TimedRequest])
     with replacing(path) as file:
         for line in (header, *_lines(requests)):
             text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-            file.write(text.encode() + b"\n")
+            # Half a pair in the text of a token was refused; names and notes of the trace may have one.
+            file.write(in_unicode(text).encode() + b"\n")
 
 
 def _lines(requests: Sequence[TimedRequest]) -> Iterator[dict[str, Any]]:
