@@ -83,7 +83,7 @@ import os, sys, time
 from inkplex_data.pipeline.execute import LocalExecutor
 
 def slow(number):
-    os.write(1, f"{os.getpid()}\n".encode())  # at once, as two processes write here
+    os.write(1, f"{os.getpid()}\\n".encode())  # at once, as two processes write here
     time.sleep(600)
 
 if __name__ == "__main__":
