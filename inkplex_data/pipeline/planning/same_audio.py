@@ -14,6 +14,9 @@ INDEXED: Final = 64
 FEWEST_SHARED: Final = 2
 MOST_HOLDERS: Final = 64
 """A hash that more calls hold is of an announcement or of music, and tells none of them from another."""
+SHORTEST_TIMES: Final = 3
+"""Of a shorter sound, of some seconds, the tones tell too little: one synthetic voice says "it is Monday" and "it is
+Sunday" in nearly the same ones. Equal samples are found whatever their length."""
 FEWEST_HASHES: Final = 40
 """Fewer say too little: two or three seconds of speech, or tones for any time."""
 TOLD_HASHES: Final = 8
@@ -86,7 +89,10 @@ def is_same_recording(first: Fingerprint, second: Fingerprint) -> bool:
     one, other = first.hashes, second.hashes
     if min(len(one), len(other)) < FEWEST_HASHES:
         return False
-    units = int(max(one["time"].max(), other["time"].max())) + 1
+    ends = one["time"].max(), other["time"].max()
+    if min(ends) + 1 < SHORTEST_TIMES:
+        return False
+    units = int(max(ends)) + 1
     apart = first.levels.astype(np.int64) - second.levels
     apart_db = float(np.abs(apart - np.median(apart)).mean()) / 4
     return apart_db <= LEVEL_DB + PADDING_DB / units and _agree_all_along(one, other, units)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from inkplex_data.audio.fingerprint import ENTRY, KEPT, LEVELS, Fingerprint
 from inkplex_data.pipeline.planning.same_audio import (
@@ -60,6 +61,15 @@ def test_what_is_shared_for_some_time_is_no_recording() -> None:
         *((f"c{n}", heard(9 + n, like=a, share=1.0, until=100), f"g{n}") for n in range(5)),
     ]
     assert recordings_in_two_families(calls) == {}
+
+
+@pytest.mark.parametrize(("last", "same"), [(0, False), (1, False), (2, True)])
+def test_the_tones_of_a_few_seconds_tell_too_little(last: int, same: bool) -> None:
+    """A synthetic voice says two short sentences of one pattern in nearly the same ones."""
+    hashes = Fingerprint.of(heard(1)).hashes.copy()
+    hashes["time"] %= last + 1
+    sound = bytes(LEVELS) + hashes.tobytes()
+    assert bool(recordings_in_two_families([("a", sound, "f1"), ("b", sound, "f2")])) == same
 
 
 def test_calls_of_stores_that_keep_no_fingerprint_and_silent_ones_are_like_none() -> None:
