@@ -36,7 +36,9 @@ def table(schema: dict[str, Any], rows: int, **columns: Any) -> pl.DataFrame:
     )
 
 
-def call_part(call_id: str, frames: int, *, words: int = 3, versions: int = 5, **row: Any) -> CallPart:
+def call_part(
+    call_id: str, frames: int, *, words: int = 3, versions: int = 5, claims: int = 0, **row: Any
+) -> CallPart:
     """One call with random content that its id and length determine."""
     rng = np.random.default_rng([*call_id.encode(), frames])
     start = rng.integers(0, max(frames - 1, 1), versions)
@@ -80,21 +82,21 @@ def call_part(call_id: str, frames: int, *, words: int = 3, versions: int = 5, *
         problems=[problem(call_id)],
         evidence=table(
             EVIDENCE,
-            1,
-            evidence_id=[f"bill of {call_id}"],
-            kind=["tool_result"],
-            status=["succeeded"],
-            available_us=[40_000],
-            arrival_us=[40_000],
+            claims,
+            evidence_id=[f"bill of {call_id}"] * claims,
+            kind=["tool_result"] * claims,
+            status=["succeeded"] * claims,
+            available_us=[40_000] * claims,
+            arrival_us=[40_000] * claims,
         ),
         claims=table(
             CLAIMS,
-            1,
-            claim_ix=[0],
-            text=[f"about {call_id}"],
-            supported_by=[[f"bill of {call_id}"]],
-            words=[[0]],
-            targets=[[]],
+            claims,
+            claim_ix=[0] * claims,
+            text=[f"about {call_id}"] * claims,
+            supported_by=[[f"bill of {call_id}"]] * claims,
+            words=[[0]] * claims,
+            targets=[[]] * claims,
         ),
     )
 

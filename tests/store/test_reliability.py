@@ -29,13 +29,13 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Made, Path]:
     write_description(made.root, {"codec": {"id": "made"}, "configuration": {"memory": {"window": 8}}})
     write_pieces(made.root, [f"▁piece{i}" for i in range(PIECES)])
     memory = {"recording_id": "task", "recording_starts_at_us": 0, "prefix_id": "p0"}
-    add_calls(made, 0, [call_part("first", 30, **memory)])
+    add_calls(made, 0, [call_part("first", 30, claims=1, **memory)])
     add_recordings(made, 0, {"task": 3})
     add_prefixes(made)
     publish_snapshot(made.root)
     shutil.copytree(made.root, other.root)
     for one, call_id in ((made, "second"), (other, "other")):
-        add_calls(one, 1, [call_part(call_id, 30)])
+        add_calls(one, 1, [call_part(call_id, 30, claims=1)])
         add_recordings(one, 1, {call_id: 4})
         publish_snapshot(one.root)
     return made, Path(other.root)
