@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -107,8 +108,10 @@ class AuditLog:
             )
         for line in whole[1:]:
             entry = _parsed(line)
-            if entry is not None:
-                self.known[entry["unit"]] = StoreAudit.of_json(entry["found"])
+            with suppress(
+                KeyError, TypeError
+            ):  # another version's result, or none: the unit is audited again
+                self.known[str(entry["unit"])] = StoreAudit.of_json(entry["found"])  # type: ignore[index]
         if rest:
             path.write_bytes(b"\n".join(whole) + b"\n")
 

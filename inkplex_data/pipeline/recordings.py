@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from inkplex_data.corpus.recordings.prefix_chains import Ownership
+from inkplex_data.corpus.recordings.prefix_chains import prefix_chain
 from inkplex_data.corpus.recordings.recording import check_requests, read_recording
 from inkplex_data.corpus.sidecars.model_check import ReadModel
 from inkplex_data.memory.capture.imported_states import DTYPE_NAMES
@@ -53,7 +53,7 @@ class FoundRecording:
     input_files: str
     """The recording's file and those that it names, by name and digest (`standing.inputs.recording_files`)."""
     requests: str
-    """JSON text of `Ownership.chain`: which request begins with how much of which other."""
+    """JSON text of `prefix_chain`: which request begins with how much of which other."""
     named_files: list[str] = field(default_factory=list)
     states: FoundStates = field(default_factory=FoundStates)
 
@@ -127,7 +127,7 @@ def read_one(job: RecordingJob, folder: Path) -> ReadRecording:
         branch_at_us=branch[1] if branch else None,
         input_files=recording_files(job.path, [*brought, *heard], digest),
         named_files=[str(path) for path in [*brought, *heard]],
-        requests=json.dumps(Ownership(requests, source=job.path.name).chain()),
+        requests=json.dumps(prefix_chain(requests)),
         states=states,
     )
     return ReadRecording(found, tokens, words.whole_limits(tokens))

@@ -14,9 +14,10 @@ import inkplex_data as ink
 from inkplex_data.audit.states_sample import audit_states_sample
 from inkplex_data.audit.stored_requests import audit_chain, request_rows, stored_requests
 from inkplex_data.audit.stored_states import audit_states, audit_twin_states, distance
+from inkplex_data.corpus.recordings.prefix_chains import prefix_chain
 from inkplex_data.errors import CausalityError
 from inkplex_data.memory.capture.state_bits import from_float32
-from inkplex_data.memory.ownership import Ownership, tabulate
+from inkplex_data.memory.ownership import tabulate
 from inkplex_data.pipeline import tools
 from tests.audit.made import Audited, Bench
 from tests.store.made import token_table
@@ -110,7 +111,7 @@ def test_stored_requests_say_what_the_recording_said() -> None:
     again, _ = tabulate(requests)
     names = ["row", "call", "position", "token_id", "kind", "bytes", "special", "arrival_us", "rank"]
     assert again.select(names).equals(table.select(names).cast(dict(again.select(names).schema)))
-    assert [list(one) for one in Ownership(requests).chain()] == [[0, None, 0], [1, 0, 100]]
+    assert [list(one) for one in prefix_chain(requests)] == [[0, None, 0], [1, 0, 100]]
     audit_chain(table, CHAIN, recording_id="task")
     audit_chain(table, None, recording_id="task")
 

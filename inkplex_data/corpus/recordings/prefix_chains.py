@@ -54,6 +54,12 @@ class Request(Protocol):
         ...
 
 
+def prefix_chain(requests: Sequence[Request]) -> list[tuple[int, int | None, int]]:
+    """(request, the one whose context it begins with, how many tokens of that) of every request, by number."""
+    ordered = sorted(requests, key=lambda request: request.call)
+    return [(request.call, *(request.cached or (None, 0))) for request in ordered]
+
+
 class Ownership:
     """The prefix chains of one recording, checked.
 
@@ -75,11 +81,6 @@ class Ownership:
         for number in self.numbers:
             self._check_prefix(self._by_number[number])
             self._check_arrivals(self._by_number[number])
-
-    def chain(self) -> list[tuple[int, int | None, int]]:
-        """(request, the one whose context it begins with, how many tokens of that) of every request, by number."""
-        cached = [(number, self._by_number[number].cached or (None, 0)) for number in self.numbers]
-        return [(number, owner, tokens) for number, (owner, tokens) in cached]
 
     def prefix_tokens(self, number: int) -> int:
         """How many positions of the request's context other requests computed."""
