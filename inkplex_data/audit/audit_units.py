@@ -107,11 +107,10 @@ class AuditLog:
                 next_step="Remove it, or name another file.",
             )
         for line in whole[1:]:
-            entry = _parsed(line)
-            with suppress(
-                KeyError, TypeError
-            ):  # another version's result, or none: the unit is audited again
-                self.known[str(entry["unit"])] = StoreAudit.of_json(entry["found"])  # type: ignore[index]
+            entry = _parsed(line) or {}
+            # What another version noted says nothing here: the unit is audited again.
+            with suppress(KeyError, TypeError):
+                self.known[entry["unit"]] = StoreAudit.of_json(entry["found"])
         if rest:
             path.write_bytes(b"\n".join(whole) + b"\n")
 

@@ -69,6 +69,8 @@ def test_violations_go_through_the_log(audited: Audited, tmp_path: Path) -> None
     with ink.open_store(audited.store) as store:
         unit = StoreAuditor(store).units()[0]
         AuditLog(tmp_path / "log", store.snapshot).note(unit, bad)
+        with (tmp_path / "log").open("a") as log:
+            log.write('{"unit": "of another version", "found": {"calls": 1}}\n{"unit": 3}\n[]\n')
         assert AuditLog(tmp_path / "log", store.snapshot).known == {unit_key(unit): bad}
         other = dataclasses.replace(store.snapshot, number=7)
         with pytest.raises(UsageError, match="not the log of an audit of this snapshot"):
