@@ -19,13 +19,15 @@ from inkplex_data.faults import Fault, short
 from inkplex_data.pipeline.progress import Reporter
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.pipeline.standing.copied_members import Row
+from inkplex_data.store.format import offset_column
 from inkplex_data.store.frame_streams import OnFrames, stored_in
 from inkplex_data.store.reader import Store, open_store
 
 NEAR_TIES: Final = 0.02
 """Share of codes that may differ: processors round otherwise, and a codebook's nearest entry with them."""
+_OF_CALLS: Final = ("words", "versions", "evidence", "claims")
 _PLACES: Final = frozenset(
-    {"shard", "call_ix", "recording_ix", "frame_offset", "word_offset", "version_offset", "token_offset"}
+    {"shard", "call_ix", "recording_ix", "frame_offset", *map(offset_column, (*_OF_CALLS, "tokens"))}
 )
 """Where rows lie, which the other calls of a store decide."""
 _PLANNED: Final = frozenset({"split", "family", "prefix_id", "wrong_memory_of"})
@@ -92,8 +94,8 @@ def _first(item: str, faults: Any, store: Store, anew: Store, skipped: frozenset
 def _call_faults(call_id: str, store: Store, anew: Store, skipped: frozenset[str]) -> Iterator[str]:
     ours, theirs = store.call(call_id), anew.call(call_id)
     yield from _row_faults(ours.row, theirs.row, skipped)
-    yield from _table_faults("words", ours.words, theirs.words)
-    yield from _table_faults("versions", ours.versions, theirs.versions)
+    for name in _OF_CALLS:
+        yield from _table_faults(name, getattr(ours, name), getattr(theirs, name))
     yield from _stream_faults("calls", ours, theirs)
 
 

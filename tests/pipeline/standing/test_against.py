@@ -9,7 +9,15 @@ import polars as pl
 from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app
+from inkplex_data.pipeline.standing import against
+from inkplex_data.store.format import CALLS, RECORDINGS, TABLES
 from tests.audit.made import Bench
+
+
+def test_every_table_of_a_call_is_compared_and_no_place_of_rows() -> None:
+    offsets = {name for name in (*CALLS, *RECORDINGS) if name.endswith("_offset")}
+    assert offsets <= against._PLACES
+    assert {*against._OF_CALLS} == TABLES["calls"].keys() - {"calls", "problems"}
 
 
 def test_a_store_is_what_its_corpus_gives(own_corpus: Path, own_store: Path) -> None:
