@@ -12,15 +12,22 @@ from inkplex_data.errors import CallRefused, MachineFault
 from inkplex_data.pipeline import execute_dask
 from inkplex_data.pipeline.execute_dask import IN_FLIGHT, DaskExecutor
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(execute_dask, "LOOK_S", 0.05)
-    with distributed.LocalCluster(
-        n_workers=0, processes=False, threads_per_worker=1, dashboard_address=None
-    ) as cluster:
+    short = {
+        "distributed.comm.timeouts.connect": "2s"
+    }  # what a closing cluster waits for a scheduler that is gone
+    with (
+        dask.config.set(short),
+        distributed.LocalCluster(
+            n_workers=0, processes=False, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+    ):
         yield cluster
 
 
