@@ -73,7 +73,9 @@ def test_codes_are_decoded_side_by_side_and_their_codec_is_named(store: Store) -
     voices = heard(sound)
     assert voices.shape == (2, call.frames * 1_920)
     for side, own in enumerate(voices):
-        assert likeness(own, QuickCodec().decode(call.codes[8 * side : 8 * side + 8])) > 0.9
+        # Steps are no sound that Opus was made for, but each side is told from the other.
+        likes = [likeness(own, QuickCodec().decode(call.codes[8 * of : 8 * of + 8])) for of in range(2)]
+        assert likes[side] > 0.6 > 0.3 > likes[1 - side]
 
 
 def test_the_file_is_as_long_as_the_call() -> None:
