@@ -28,7 +28,7 @@ class DrawnCall:
 
 
 def call_section(call: DrawnCall, attributes: str, *, opened: bool) -> str:
-    """HTML. `attributes`: what the filters look at (`filters.attributes`)."""
+    """HTML. `attributes`: what the filters look at (`call_filters.Filters.attributes`)."""
     view = call.view
     seconds = f"{view.frames * FRAME_US / US_PER_S:.1f} s"
     return (

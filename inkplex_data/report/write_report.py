@@ -48,7 +48,7 @@ def write_report(
         raise UsageError(
             f"there is no call {unknown[0]!r}",
             where=store.root,
-            next_step="`inkplex-data inspect` lists them.",
+            next_step="Name one that `inkplex-data inspect` lists.",
         )
     chosen = list(dict.fromkeys(calls)) or list(known)[:draw]
     drawn = _drawn(store, chosen, sound, silent_because, progress)
