@@ -23,7 +23,10 @@ def register(app: typer.Typer) -> None:
 
 def trace(
     path: Path = typer.Argument(
-        ..., metavar="PATH", help="JSON or JSONL: chat messages with tool calls, or ABCD dialogues."
+        ...,
+        metavar="PATH",
+        help="JSON or JSONL: chat messages, logs of OpenAI or Anthropic requests, OpenTelemetry, LangSmith or Langfuse "
+        "exports, tau-bench, SWE-agent, ShareGPT or ABCD files, Realtime, LiveKit or Pipecat logs.",
     ),
     out: Path = typer.Option(
         ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recordings."

@@ -92,9 +92,7 @@ class StatesFile:
             bits = to_bits(data, self.dtype).reshape(rows, len(STATE_ROWS), self.width)
             bad = first_not_finite(bits)
             if bad is not None:
-                raise states_error(
-                    f"the states of row {first + bad} are not finite in bfloat16", self.where
-                )
+                raise states_error(f"the states of row {first + bad} are not finite in bfloat16", self.where)
             yield bits
 
     def _read(self, begin: int, count: int, what: str) -> bytes:

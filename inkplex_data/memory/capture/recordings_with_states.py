@@ -56,7 +56,9 @@ class StatedRecording:
         """One line for people: what was written, and whose the states are."""
         marks = " (untrained)" if self.identity.untrained else ""
         by = "unidentified" if self.identity.unidentified else f"by {self.identity.model}{marks}"
-        without = f"; {counted(self.dropped, 'last token')} that no model computed left out" if self.dropped else ""
+        without = (
+            f"; {counted(self.dropped, 'last token')} that no model computed left out" if self.dropped else ""
+        )
         return (
             f"{self.path}: states of {self.tokens:,} tokens in {self.requests} requests, width "
             f"{self.identity.width}, {by}{without}"

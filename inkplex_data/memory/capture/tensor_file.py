@@ -71,9 +71,7 @@ class TensorFile:
         )
 
 
-def read_range(
-    path: Path, begin: int, count: int, *, stamp: tuple[int, int], what: str, where: str
-) -> bytes:
+def read_range(path: Path, begin: int, count: int, *, stamp: tuple[int, int], what: str, where: str) -> bytes:
     """`count` bytes from `begin` on. Raises RecordingError for a file that has another stamp, or ends within `what`."""
     try:
         with open_file(path) as file:

