@@ -68,21 +68,41 @@ def _show(faults: Sequence[Fault], *, json_output: bool) -> None:
         say(line)
 
 
+STATES_SAMPLE = typer.Option(
+    0,
+    "--states-sample",
+    min=0,
+    metavar="N",
+    help="Compute the states of N tokens again with the model that the recipe names.",
+)
+
+
 def verify(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    states_sample: int = STATES_SAMPLE,
     json_output: bool = typer.Option(False, "--json", help="Print one JSON object per fault."),
 ) -> None:
     """Read every byte of a store and check sizes, digests, checksums, counts, and that its parts belong together.
 
     Exits with 1 if anything is wrong. That every frame is causal is what `audit` proves.
     """
+    from inkplex_data.audit.states_sample import StatesSample, audit_states_sample
     from inkplex_data.cli.bars import progress_bar
+    from inkplex_data.store.reader import open_store
     from inkplex_data.store.verify import verify_store
 
     with progress_bar("verify", in_bytes=True) as advance:
         faults = verify_store(store, progress=lambda key, done, total: advance(done, total))
+    sample = StatesSample()
+    # States of a store whose bytes changed are not worth a model.
+    if states_sample and not faults:
+        with open_store(store) as opened:
+            sample = audit_states_sample(opened, states_sample)
+        faults = sample.faults
     _show(faults, json_output=json_output)
     if not json_output:
+        if sample.tokens:
+            say(sample.text())
         say(f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match"))
     raise typer.Exit(1 if faults else 0)
 
@@ -98,12 +118,7 @@ def audit(
         metavar="CORPUS",
         help="Build the corpus once more, without states, and compare every table and stream.",
     ),
-    states_sample: int = typer.Option(
-        0,
-        min=0,
-        metavar="N",
-        help="Compute the states of N tokens again with the model that the recipe names.",
-    ),
+    states_sample: int = STATES_SAMPLE,
     workers: int = typer.Option(1, min=1, help="Local processes."),
     log: Path | None = typer.Option(
         None,
@@ -143,8 +158,9 @@ def audit(
             if runner is not None:
                 runner.close(cancel=True)
         if states_sample:
-            found.sampled, faults = audit_states_sample(opened, states_sample, calls=chosen)
-            found.violations += faults
+            sample = audit_states_sample(opened, states_sample, calls=chosen)
+            found.sampled = sample.tokens
+            found.violations += sample.faults
         if against is not None:
             found.violations += _against(opened, against, chosen, workers)
     totals = {name: value for name, value in found.as_json().items() if name != "violations"}
