@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LoadModel = Callable[["str", "Dtype", "str"], Inkling]
 
+
 @dataclass
 class StatesSample:
     """What computing a sample of states again found. `largest` is the largest difference of a row, in parts of its norm,

@@ -23,6 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command("validate", rich_help_panel=PANEL)(validate)
     app.command("verify", rich_help_panel=PANEL)(verify)
     app.command("audit", rich_help_panel=PANEL)(audit)
+    app.command("plan", rich_help_panel=PANEL)(plan)
 
 
 def validate(
@@ -105,6 +106,41 @@ def verify(
             say(sample.text())
         say(f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match"))
     raise typer.Exit(1 if faults else 0)
+
+
+def plan(
+    corpus: Path = typer.Argument(
+        ..., metavar="CORPUS", help="Manifest, Moshi inventory or folder; or one recording."
+    ),
+    states: bool = typer.Option(False, "--states", help="Say what their states will take."),
+    width: int = typer.Option(4_096, min=1, help="Width of a row; Inkling Small's by default."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Count the tokens of a corpus's recordings, and what their states will take before anything is captured.
+
+    States are stored once a recording, however many calls name it. What recordings have in common at their beginnings is
+    counted, as is what eight-bit rows would take.
+    """
+    from inkplex_data.corpus.assemble import RECORDING_SUFFIX
+    from inkplex_data.corpus.read_corpus import read_corpus
+    from inkplex_data.corpus.recordings.recording import read_recording
+    from inkplex_data.memory.states_size import states_size
+
+    if corpus.name.endswith((RECORDING_SUFFIX, "recording.jsonl")):
+        paths = [corpus]
+    else:
+        entries = read_corpus(corpus).entries
+        paths = list(dict.fromkeys(one.recording for one in entries if one.recording is not None))
+    size = states_size(read_recording(path, allow_outside=True) for path in paths)
+    told = size.as_dict(width)
+    if json_output:
+        say(json.dumps(told))
+        return
+    say(f"{corpus}: {counted(size.recordings, 'recording')}, {counted(size.tokens, 'token')}")
+    if states:
+        say(f"  states: {told['bytes'] / 1e9:,.3f} GB, {told['bytes_a_token']:,} bytes a token")
+        say(f"  of them begins as another request does: {told['shared_bytes'] / 1e9:,.3f} GB")
+        say(f"  in eight-bit rows with a scale each: {told['float8_bytes'] / 1e9:,.3f} GB")
 
 
 def audit(

@@ -115,9 +115,7 @@ def states(
     revision: str | None = typer.Option(
         None, help="With --from: commit of the weights; else their files are digested."
     ),
-    layers: str = typer.Option(
-        "29,35,42", help="With --from: the layer ids that the engine was asked for."
-    ),
+    layers: str = typer.Option("29,35,42", help="With --from: the layer ids that the engine was asked for."),
 ) -> None:
     """Add a serving engine's captures to a recording: three rows per computed token, checked and copied."""
     from inkplex_data.errors import UsageError
