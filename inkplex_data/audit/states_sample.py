@@ -92,7 +92,7 @@ def audit_states_sample(
         if wanted is None:
             continue
         try:
-            _compare(store, row, wanted, model, capture, sample)
+            _compare(store, row, wanted, model, capture, sample=sample)
         except CausalityError as error:
             sample.faults.append(Fault(error.what, where=row["recording_id"]))
     return sample
@@ -122,6 +122,7 @@ def _compare(
     wanted: NDArray[np.int64],
     model: Inkling,
     capture: dict[str, Any],
+    *,
     sample: StatesSample,
 ) -> None:
     """Take the differences of the token rows `wanted` of a recording into `sample`.

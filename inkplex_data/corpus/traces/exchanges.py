@@ -138,20 +138,22 @@ def joined_assistant(items: Iterable[Any]) -> list[Any]:
     """Chat messages in which consecutive ones of the assistant are one: its thinking, its text and its tool calls."""
     joined: list[Any] = []
     for item in items:
-        last = joined[-1] if joined else None
-        if not (_is_assistant(item) and _is_assistant(last)):
+        if joined and _is_assistant(item) and _is_assistant(joined[-1]):
+            _extend(joined[-1], item)
+        else:
             joined.append(dict(item) if isinstance(item, dict) else item)
-            continue
-        for name, value in item.items():
-            if name in ("content", "tool_calls") and value:
-                last[name] = _added(last.get(name), value)
-            elif name in ("reasoning_content", "thinking") and value and last.get(name):
-                last[name] = f"{last[name]}\n{value}"
-            elif (value is not None and (name not in last or not last[name])) or (
-                name in ("end", "timestamp") and value is not None
-            ):
-                last[name] = value
     return joined
+
+
+def _extend(last: dict[str, Any], item: dict[str, Any]) -> None:
+    """Add to an assistant's message what it did next; the later of two ends counts."""
+    for name, value in item.items():
+        if name in ("content", "tool_calls") and value:
+            last[name] = _added(last.get(name), value)
+        elif name in ("reasoning_content", "thinking") and value and last.get(name):
+            last[name] = f"{last[name]}\n{value}"
+        elif value is not None and (not last.get(name) or name in ("end", "timestamp")):
+            last[name] = value
 
 
 def _is_assistant(item: Any) -> bool:
@@ -159,6 +161,7 @@ def _is_assistant(item: Any) -> bool:
 
 
 def _added(before: Any, value: Any) -> Any:
+    """Texts, lists of parts or of calls, one after the other."""
     if not before:
         return value
     both = [one if isinstance(one, list) else [{"type": "text", "text": one}] for one in (before, value)]

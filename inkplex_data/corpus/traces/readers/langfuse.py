@@ -61,7 +61,7 @@ def _exchange(one: dict[str, Any], place: str, done: dict[str, Any]) -> Iterator
         return
     asked, tools = decoded(one.get("input")), None
     if isinstance(asked, dict):
-        asked, tools = asked.get("messages"), asked.get("tools")
+        tools, asked = asked.get("tools"), asked.get("messages")
     if isinstance(asked, str):
         asked = [{"role": "user", "content": asked}]
     yield Exchange(

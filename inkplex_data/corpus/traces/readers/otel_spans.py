@@ -61,7 +61,7 @@ def _trace_id(span: dict[str, Any]) -> str:
 
 def _times(span: dict[str, Any]) -> tuple[str | None, str | None]:
     """Start and end as text, comparable within one exporter."""
-    both = []
+    both: list[str | None] = []
     for nanoseconds, iso in (("startTimeUnixNano", "start_time"), ("endTimeUnixNano", "end_time")):
         value = span.get(nanoseconds)
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else as_text(value)
@@ -153,7 +153,9 @@ def _later(start: str | None, seconds: Any) -> Any:
 
 def _event_fields(inner: dict[str, Any]) -> dict[str, Any]:
     """An event's message: its fields, of which some are JSON text."""
-    known = {name: decoded(inner[name]) for name in ("content", "tool_calls", "id", "name") if name in inner}
+    known: dict[str, Any] = {
+        name: decoded(inner[name]) for name in ("content", "tool_calls", "id", "name") if name in inner
+    }
     known["content"] = as_content(known.get("content"))
     return known
 
