@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from inkplex_data.cli.app import main
 from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.validate import validate_path
 from inkplex_data.errors import ConfigError, RecordingError, UsageError
@@ -246,3 +247,25 @@ def test_checked_headers_have_the_tensors_bytes() -> None:
     hidden = file.tensor("hidden_states")
     assert (hidden.shape, hidden.dtype, hidden.end - hidden.begin) == ((25, 3, 64), "BF16", 25 * 3 * 64 * 2)
     assert from_float32(np.ones(1, np.float32))[0] == 0x3F80
+
+
+def test_the_command_line(
+    recording: Path, dump: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["import", "states", str(recording), str(dump), "-o", str(recording.parent / "cli")]
+    for options, code, told in (
+        ([], 2, "does not say which request"),
+        (["--from", "sglang"], 2, "short convolution"),
+        (["--from", "vllm"], 2, "Give --model the folder"),
+        (
+            ["--from", "vllm", "--model", str(checkpoint), "--revision", "r1"],
+            0,
+            "states of 38 tokens in 2 requests",
+        ),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([*asked, *options])
+        printed = capsys.readouterr()
+        assert ended.value.code == code and told in (printed.out + printed.err).replace("\n", " ")
+    identity = read_recording(recording.parent / "cli" / "r.recording.jsonl").header.states_identity
+    assert identity is not None and identity.revision == "r1"
