@@ -42,6 +42,7 @@ VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("versions",): [["store", BAD], ["store", f"{BAD}2"]],
     ("validate",): [["corpus"], ["corpus", "--json"], ["corpus/m.jsonl"], ["none"], ["corpus/ok.json"]],
     ("verify",): [["store"], ["none"]],
+    ("plan",): [["corpus"], ["none"], ["corpus", "--json"]],
     ("audit",): [["store"], ["store", "--json"], ["none"]],
     ("inspect",): [["store"], ["store", BAD], ["store", f"{BAD}2"], ["none"]],
     ("report",): [["store", "-o", "r.html"], ["none"]],
