@@ -11,8 +11,8 @@ import polars as pl
 
 from inkplex_data.clock import US_PER_S
 from inkplex_data.plural import counted
-from inkplex_data.report.call_section import DrawnCall, anchor, call_body, call_section
 from inkplex_data.report.call_filters import Filters
+from inkplex_data.report.call_section import DrawnCall, anchor, call_body, call_section
 from inkplex_data.report.histograms import DrawnMeasures, histograms
 from inkplex_data.report.summary import StoreSummary
 from inkplex_data.report.svg import html_text as _text
