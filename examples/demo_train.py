@@ -31,7 +31,7 @@ from inkplex_data.torch_settings import torch_threads
 from inkplex_data.trainer.evaluate.evaluate import Evaluation, evaluate, write_evaluation
 from inkplex_data.trainer.run.loop import RunOptions, train
 from inkplex_data.trainer.run.run_files import load_trained
-from inkplex_data.trainer.run.run_progress import ProgressLine
+from inkplex_data.trainer.run.logs.run_progress import ProgressLine
 from inkplex_data.trainer.run.train_config import load_train_recipe
 
 WINDOW = 4

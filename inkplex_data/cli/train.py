@@ -96,9 +96,9 @@ def train(
     from the newest checkpoint and gives the losses that the run would have had. For several processes, run
     torchrun --nproc-per-node N -m inkplex_data.cli.app train …
     """
+    from inkplex_data.trainer.run.logs.run_progress import JsonEvents, ProgressLine
     from inkplex_data.trainer.run.loop import RunOptions
     from inkplex_data.trainer.run.loop import train as run_training
-    from inkplex_data.trainer.run.run_progress import JsonEvents, ProgressLine
     from inkplex_data.trainer.run.train_config import load_train_recipe
 
     overrides = key_values("--set", setting)
@@ -357,7 +357,7 @@ def generate(
 
 
 def _open(run: Path, store: Store, *, split: str, device: str, weights: str | None) -> TrainedModel:
-    from inkplex_data.trainer.run.ranks import usable_device
+    from inkplex_data.trainer.run.processes.ranks import usable_device
     from inkplex_data.trainer.run.run_files import load_trained
 
     return load_trained(run, store, split=split, device=usable_device(device), weights=weights)

@@ -25,9 +25,9 @@ from inkplex_data.trainer.model.lora import attach_lora, merge_lora, projections
 from inkplex_data.trainer.model.moshi_config import moshi_config
 from inkplex_data.trainer.model.personaplex import PersonaPlexLM
 from inkplex_data.trainer.run.checkpoint import load_checkpoint
+from inkplex_data.trainer.run.logs.run_progress import TrainReporter
 from inkplex_data.trainer.run.loop import RunSummary, train
 from inkplex_data.trainer.run.run_files import load_trained
-from inkplex_data.trainer.run.run_progress import TrainReporter
 from inkplex_data.trainer.run.take_out import export_adapter, export_model
 from inkplex_data.trainer.run.teacher_forcing import together
 from inkplex_data.trainer.run.train_config import TrainRecipe

@@ -20,12 +20,13 @@ from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import make_readers, open_speech_model, store_identity
+from inkplex_data.trainer.run.bad_samples import BadSamples
 from inkplex_data.trainer.run.checkpoint import load_checkpoint
 from inkplex_data.trainer.run.loop import RunOptions, RunSummary, train
 from inkplex_data.trainer.run.optimiser import make_optimizer
-from inkplex_data.trainer.run.ranks import Ranks
+from inkplex_data.trainer.run.processes.ranks import Ranks
 from inkplex_data.trainer.run.teacher_forcing import teacher_forced
-from inkplex_data.trainer.run.update import DivergedError, Updater
+from inkplex_data.trainer.run.update import Updater
 from tests.conftest import ROOT
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import add_tasks, make_task_store
@@ -259,7 +260,7 @@ def test_divergence_stops_a_run_before_its_parameters_change(task_store: Path) -
         loader = make_loader(store, "train", seed=1, workers=0, group=3)
         updater = Updater(model, optimizer, schedule, recipe.objective.make(), recipe.optimizer, Ranks())
         groups = loader.groups()
-        with pytest.raises(DivergedError, match=r"the loss of call 'call-00\d' is nan"):
+        with pytest.raises(BadSamples, match=r"call 'call-00\d', frames 0 to 18, on rank 0: its loss is nan"):
             updater.make(next(groups))
     assert all(torch.equal(value, before[name]) for name, value in model.memory.named_parameters())
 

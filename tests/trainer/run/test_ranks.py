@@ -15,7 +15,7 @@ import torch
 from inkplex_data.errors import ConfigError
 from inkplex_data.trainer.run.checkpoint import load_checkpoint
 from inkplex_data.trainer.run.loop import RunOptions, train
-from inkplex_data.trainer.run.ranks import Ranks, _buckets, meet, usable_device
+from inkplex_data.trainer.run.processes.ranks import Ranks, _buckets, meet, usable_device
 from tests.conftest import ROOT
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import make_task_store

@@ -1,26 +1,35 @@
 """The processes of one run: `torchrun` starts them, and they meet to add up sums and gradients.
 
-No module is wrapped. An update adds gradients of numerators that were already divided by global totals, so
-one sum over the ranks, once an update, is exact (seeds/000, "Current sequence memory", section 10).
+An update adds gradients of numerators that were already divided by global totals, so one sum over the ranks, once an
+update, is exact (seeds/000, "Current sequence memory", section 10). What one rank meets with, all hear of: a run never
+goes on with some of its ranks.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import socket
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from inkplex_data.errors import ConfigError
+from inkplex_data.errors import ConfigError, InkplexError
+
+Value = TypeVar("Value")
 
 BUCKET_BYTES = 64 * 2**20
 _PATIENCE = timedelta(minutes=30)
 """How long ranks wait for each other: a check on the panel or a slow disk takes minutes."""
+
+
+class OtherRankError(InkplexError):
+    """Another rank of the run has failed; its error names it."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +67,73 @@ class Ranks:
         if self.world_size > 1:
             dist.barrier()
 
+    def from_first(self, value: Value) -> Value:
+        """What rank 0 says; a value that JSON could hold."""
+        if self.world_size == 1:
+            return value
+        said = [value]
+        dist.broadcast_object_list(said, src=0, device=self.device)
+        return said[0]
+
+    def of_all(self, value: Value) -> list[Value]:
+        """What each rank says, by rank."""
+        if self.world_size == 1:
+            return [value]
+        said: list[Any] = [None] * self.world_size
+        dist.all_gather_object(said, value)
+        return said
+
+    def any(self, here: bool) -> bool:
+        """Whether it is so on any rank."""
+        if self.world_size == 1:
+            return here
+        count = torch.tensor(int(here), device=self.device)
+        dist.all_reduce(count)
+        return bool(count)
+
+    @contextmanager
+    def alike(self) -> Iterator[None]:
+        """A block, without meetings in it, that fails on every rank where it fails on one, so that none waits for it.
+
+        Raises the own error of this rank, else OtherRankError with that of the lowest rank that has one.
+        """
+        own: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            own = error
+        for rank, told in enumerate(self.of_all(None if own is None else _told(own))):
+            if told is not None and own is None:
+                what, where, next_step, code = told
+                failed = OtherRankError(
+                    f"rank {rank} ({where}) has failed: {what}"
+                    if where
+                    else f"rank {rank} has failed: {what}",
+                    next_step=next_step,
+                )
+                failed.exit_code = code
+                raise failed
+        if own is not None:
+            raise own
+
+    def agree(self, values: Mapping[str, Any], *, next_step: str) -> None:
+        """Raise ConfigError on every rank where one has other values than rank 0, naming rank, machine and values."""
+        said = self.of_all((socket.gethostname(), dict(values)))
+        first = said[0][1]
+        faults = [
+            f"rank {rank} on {host} has {name} {theirs[name]}, rank 0 on {said[0][0]} has {first[name]}"
+            for rank, (host, theirs) in enumerate(said)
+            for name in first
+            if theirs[name] != first[name]
+        ]
+        if faults:
+            raise ConfigError(
+                "the ranks of this run do not belong together", faults=faults, next_step=next_step
+            )
+
 
 @contextmanager
-def meet(device: str = "auto") -> Iterator[Ranks]:
+def meet(device: str = "auto", *, patience_s: float = 300.0) -> Iterator[Ranks]:
     """This process's place in the run, from `torchrun`'s environment; gloo on a CPU, NCCL on GPUs.
 
     device: `auto` takes a GPU where there is one. Raises ConfigError for a device that cannot be used.
@@ -94,6 +167,13 @@ def usable_device(name: str) -> torch.device:
             next_step="Use --device cpu, or a torch build for this accelerator.",
         ) from error
     return place
+
+
+def _told(error: Exception) -> tuple[str, str | None, str | None, int]:
+    """(what, where, what to do next, exit code) of an error, for other ranks."""
+    if isinstance(error, InkplexError):
+        return error.what, error.where, error.next_step, error.exit_code
+    return f"{type(error).__name__}: {error}", None, None, 1
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
