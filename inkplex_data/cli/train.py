@@ -45,7 +45,11 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    store: str = _STORE,
+    stores: list[str] = typer.Argument(
+        ...,
+        metavar="STORE…",
+        help="Folder or fsspec URL of a store, or of several that are read by the weights of data.mix.",
+    ),
     run: Path = typer.Option(..., "-o", "--out", parser=output, metavar="RUN", help="Folder of the run."),
     pipeline: str = typer.Option(
         "train_stage1",
@@ -79,6 +83,15 @@ def train(
     gpu_gib: float | None = typer.Option(
         None, min=1, help="With --plan: memory of a GPU; by default that of the one here, else 80."
     ),
+    gpus: int = typer.Option(1, min=1, help="With --plan and --shard: GPUs that share the model."),
+    shard: bool = typer.Option(
+        False,
+        "--shard",
+        help="Divide weights, gradients and optimiser among the processes, block by block (FSDP2).",
+    ),
+    compile_blocks: bool = typer.Option(
+        False, "--compile", help="Let torch compile each block; losses differ by rounding."
+    ),
     device: str = _DEVICE,
     workers: int = typer.Option(2, min=0, help="Threads that read ahead, per process."),
     prefetch_mib: int = typer.Option(2048, min=1, help="MiB that may be read ahead, per process."),
@@ -88,6 +101,12 @@ def train(
         help="Train on codes or states that mean nothing, to try the machinery.",
     ),
     tensorboard: bool = typer.Option(True, help="Write TensorBoard logs beside metrics.jsonl."),
+    log: list[str] | None = typer.Option(
+        None, metavar="TRACKER", help="Also send metrics to wandb or mlflow; may be repeated."
+    ),
+    patience_s: float = typer.Option(
+        300.0, min=1, help="Seconds that processes wait for one before it is named."
+    ),
     json_events: bool = typer.Option(False, "--json", help="Print events and the summary as JSON lines."),
 ) -> None:
     """Train on a store: memory for a frozen speech model, adapters (LoRA) on it, or the speech model itself.
@@ -97,8 +116,8 @@ def train(
     torchrun --nproc-per-node N -m inkplex_data.cli.app train …
     """
     from inkplex_data.trainer.run.logs.run_progress import JsonEvents, ProgressLine
-    from inkplex_data.trainer.run.loop import RunOptions
     from inkplex_data.trainer.run.loop import train as run_training
+    from inkplex_data.trainer.run.run_options import RunOptions
     from inkplex_data.trainer.run.train_config import load_train_recipe
 
     overrides = key_values("--set", setting)
@@ -106,7 +125,7 @@ def train(
         overrides["model.weights"] = model
     recipe = load_train_recipe(pipeline, overrides)
     if plan:
-        say(_plan(recipe, store, gpu_gib))
+        say(_plan(recipe, stores[0], gpu_gib, gpus if shard else 1))
         return
     options = RunOptions(
         device=device,
@@ -116,9 +135,13 @@ def train(
         resume=resume,
         tensorboard=tensorboard,
         begin_from=begin_from,
+        shard=shard,
+        compile=compile_blocks,
+        log=tuple(log or ()),
+        patience_s=patience_s,
     )
     with going_on("Run the same command with --resume; it goes on from the newest checkpoint."):
-        summary = run_training(recipe, store, run, options, JsonEvents() if json_events else ProgressLine())
+        summary = run_training(recipe, stores, run, options, JsonEvents() if json_events else ProgressLine())
     if summary.rank != 0:
         return
     selected = None if summary.selected is None else summary.selected.update
@@ -143,7 +166,7 @@ def train(
     say(f"{run}: {summary.update} of {summary.updates} updates\n  {summary.checkpoint} ({why})")
 
 
-def _plan(recipe: TrainRecipe, store: str, gpu_gib: float | None) -> str:
+def _plan(recipe: TrainRecipe, store: str, gpu_gib: float | None, gpus: int) -> str:
     import torch
 
     from inkplex_data.store.reader import open_store
@@ -158,7 +181,8 @@ def _plan(recipe: TrainRecipe, store: str, gpu_gib: float | None) -> str:
     size = int((gpu_gib or 80.0) * GIB)
     if gpu_gib is None and torch.cuda.is_available():
         size = torch.cuda.get_device_properties(0).total_memory
-    return plan_memory(recipe, architecture, state_width=identity.state_width, gpu_bytes=size).text()
+    plan = plan_memory(recipe, architecture, state_width=identity.state_width, gpu_bytes=size, gpus=gpus)
+    return plan.text()
 
 
 def evaluate(

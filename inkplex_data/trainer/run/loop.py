@@ -13,14 +13,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import OneCycleLR
 
 from inkplex_data.atomic import only_writer, write_json
 from inkplex_data.errors import ConfigError
+from inkplex_data.loader import Loader
 from inkplex_data.loader.saved_position import pin, state_digest
 from inkplex_data.plural import counted
 from inkplex_data.trainer.model.speech_model import SpeechModel, StoreIdentity, open_speech_model
@@ -29,6 +32,7 @@ from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility
 from inkplex_data.trainer.run.checks import PanelChecks, as_check
 from inkplex_data.trainer.run.logs.metrics import MetricsLog
 from inkplex_data.trainer.run.logs.run_progress import TrainReporter
+from inkplex_data.trainer.run.logs.trackers import open_tracker
 from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
 from inkplex_data.trainer.run.processes.ranks import Ranks, meet
 from inkplex_data.trainer.run.resume import resume_point
@@ -45,7 +49,7 @@ from inkplex_data.trainer.run.run_state import (
     restore,
 )
 from inkplex_data.trainer.run.selection import Check, select
-from inkplex_data.trainer.run.sharding.shard_model import compile_blocks, is_whole, shard_model
+from inkplex_data.trainer.run.sharding.parts import is_whole
 from inkplex_data.trainer.run.sharding.sharded_state import fill_divided, refuse_apart, save_divided
 from inkplex_data.trainer.run.train_config import TrainRecipe, recipe_differences
 from inkplex_data.trainer.run.trained_parts import make_model, trained_groups
@@ -97,6 +101,8 @@ class _Run:
         reporter: TrainReporter,
         stack: ExitStack,
     ) -> None:
+        if ranks.world_size == 1:
+            options = replace(options, shard=False)  # There is nobody to divide anything with.
         self.recipe, self.run, self.options, self.ranks, self.reporter = recipe, run, options, ranks, reporter
         self.folder = CheckpointFolder(run / CHECKPOINTS)
         if options.shard:
@@ -116,28 +122,14 @@ class _Run:
             self.compatibility = compatibility(speech, identity, self.model.memory)
             self._refuse_another_run()
         self._refuse_apart()
-        if options.compile:
-            compile_blocks(self.model.lm)
-        if options.shard:
-            shard_model(self.model, ranks, dtype)
-        with ranks.alike():
-            self.origin: dict[str, Any] | None = None
-            if self.saved is not None:
-                self.origin = self.saved.progress.get("from")
-            elif start is not None:
-                self.origin = begin_from(start, self.model, recipe, self.compatibility)
-                made = counted(self.origin["update"], "update")
-                reporter.note(f"beginning with what {start} has after {made}")
-            loader, self.without_memory = run_loader(
-                recipe, self.stores, ranks, options, context_frames=self.model.lm.config.context
-            )
-            self.loader = stack.enter_context(loader)
-            self.updates = updates_in_run(
-                self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
-            )
-            optimizer, schedule = make_optimizer(
-                trained_groups(self.model), recipe.optimizer, updates=self.updates
-            )
+        if options.compile or options.shard:
+            from inkplex_data.trainer.run.sharding import shard_model
+
+            if options.compile:
+                shard_model.compile_blocks(self.model.lm)
+            if options.shard:
+                shard_model.shard_model(self.model, ranks, dtype)
+        self.loader, optimizer, schedule = self._begin(start, stack)
         self.updater = Updater(
             self.model,
             optimizer,
@@ -159,20 +151,50 @@ class _Run:
                 self.left_out = list(self.saved.progress.get("left_out", ()))
                 self.loader.leave_out((row["store"], row["call_id"]) for row in self.left_out)
         ranks.same_everywhere(value for value in self.updater.trained if is_whole(value))
-        # The panel of a run is written once; other ranks read it only when the first has done so.
-        if not ranks.first:
-            ranks.wait()
-        self.checks = self._make_checks()
-        if ranks.first:
-            ranks.wait()
         self.log: MetricsLog | None = None
-        if ranks.first:
-            self.log = MetricsLog(run, done=self.done, tensorboard=options.tensorboard)
-            stack.callback(self.log.close)
-            if self.saved is not None:  # the save may have been killed before its end
-                self.folder.complete(self.done, self.saved)
-                self._settle()
+        with ranks.alike():
+            if ranks.first:
+                self.checks = self._make_checks()
+                values = recipe.model_dump(mode="json")
+                trackers = [open_tracker(name, run, values) for name in options.log]
+                self.log = MetricsLog(run, done=self.done, tensorboard=options.tensorboard, trackers=trackers)
+                stack.callback(self.log.close)
+                if self.saved is not None:  # the save may have been killed before its end
+                    self.folder.complete(self.done, self.saved)
+                    self._settle()
+        with ranks.alike():
+            # The panel of a run is written once; other ranks read it only when the first has done so.
+            if not ranks.first:
+                self.checks = self._make_checks()
         self._introduce(identity, speech)
+
+    def _begin(self, start: Path | None, stack: ExitStack) -> tuple[Loader, AdamW, OneCycleLR]:
+        """Loader, optimiser and schedule of a run whose model is where it will be; it takes over what `start` has."""
+        with self.ranks.alike():
+            self.origin: dict[str, Any] | None = None
+            if self.saved is not None:
+                self.origin = self.saved.progress.get("from")
+            elif start is not None:
+                self.origin = begin_from(start, self.model, self.recipe, self.compatibility)
+                made = counted(self.origin["update"], "update")
+                self.reporter.note(f"beginning with what {start} has after {made}")
+            loader, self.without_memory = run_loader(
+                self.recipe,
+                self.stores,
+                self.ranks,
+                self.options,
+                context_frames=self.model.lm.config.context,
+            )
+            loader = stack.enter_context(loader)
+            self.updates = updates_in_run(
+                loader.samples,
+                passes=self.recipe.data.passes,
+                calls_per_update=self.recipe.data.calls_per_update,
+            )
+            optimizer, schedule = make_optimizer(
+                trained_groups(self.model), self.recipe.optimizer, updates=self.updates
+            )
+        return loader, optimizer, schedule
 
     def go(self) -> RunSummary:
         """Make the updates that are left."""

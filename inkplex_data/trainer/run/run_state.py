@@ -29,8 +29,8 @@ from inkplex_data.trainer.run.checkpoint import (
     save_checkpoint,
     write_sidecar,
 )
+from inkplex_data.trainer.run.sharding.parts import divided_like
 from inkplex_data.trainer.run.sharding.shard_files import all_shards, remove_shards
-from inkplex_data.trainer.run.sharding.shard_model import divided_like
 
 MODEL = "model."
 OPTIMIZER = "optimizer."

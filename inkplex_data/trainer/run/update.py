@@ -36,7 +36,7 @@ from inkplex_data.trainer.run.objective import (
 )
 from inkplex_data.trainer.run.optimiser import OptimizerConfig
 from inkplex_data.trainer.run.processes.ranks import Ranks
-from inkplex_data.trainer.run.sharding.shard_model import clip_gradients, is_whole
+from inkplex_data.trainer.run.sharding.parts import is_whole
 from inkplex_data.trainer.run.teacher_forcing import (
     idle,
     in_step,
@@ -163,7 +163,9 @@ class Updater:
 
         def readable() -> Iterator[Batch]:
             with self._noting(bad):
-                yield from group
+                for place in range(len(group)):
+                    self.ranks.doing(f"reads sample {place + 1} of its part of an update")
+                    yield next(group)
 
         steps = together(readable(), forward_frames)
         return in_step(steps, self.ranks) if self.model.sharded else steps
@@ -176,6 +178,7 @@ class Updater:
             lost = idle(self.model, self.weights, recompute=self.recompute)
             lost.loss(totals[0], totals[1]).backward()  # type: ignore[no-untyped-call]
             return
+        self.ranks.doing(f"computes {', '.join(repr(batch.call_id) for batch in batches)}")
         lost, strength = self._forward(batches)
         loss = lost.loss(totals[0], totals[1])
         if not bool(torch.isfinite(loss)):
@@ -218,6 +221,8 @@ class Updater:
 
     def _clip(self) -> float:
         if self.model.sharded:
+            from inkplex_data.trainer.run.sharding.shard_model import clip_gradients
+
             return clip_gradients(self.trained, self.options.clip_norm)
         return float(clip_grad_norm_(self.trained, self.options.clip_norm))
 

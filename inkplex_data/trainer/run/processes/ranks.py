@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from inkplex_data.errors import ConfigError, InkplexError
+from inkplex_data.trainer.run.processes.watchdog import Watchdog
 
 Value = TypeVar("Value")
 
@@ -32,6 +33,10 @@ class OtherRankError(InkplexError):
     """Another rank of the run has failed; its error names it."""
 
 
+class LostRankError(InkplexError):
+    """Ranks wait for one that does not come."""
+
+
 @dataclass(frozen=True)
 class Ranks:
     """This process among `world_size`; alone it is rank 0 of 1 and meets nobody."""
@@ -39,6 +44,7 @@ class Ranks:
     rank: int = 0
     world_size: int = 1
     device: torch.device = torch.device("cpu")  # noqa: RUF009 (immutable)
+    watch: Watchdog | None = None
 
     @property
     def first(self) -> bool:
@@ -51,7 +57,8 @@ class Ranks:
             return
         for bucket in _buckets(tensors):
             flat = torch.cat([tensor.detach().reshape(-1) for tensor in bucket])
-            dist.all_reduce(flat)
+            with self._meeting("adding up"):
+                dist.all_reduce(flat)
             parts = torch.split(flat, [tensor.numel() for tensor in bucket])
             for tensor, part in zip(bucket, parts, strict=True):
                 tensor.detach().copy_(part.view_as(tensor))
@@ -59,20 +66,23 @@ class Ranks:
     def same_everywhere(self, tensors: Iterable[Tensor]) -> None:
         """Give every rank the tensors of rank 0."""
         if self.world_size > 1:
-            for tensor in tensors:
-                dist.broadcast(tensor.detach(), src=0)
+            with self._meeting("sharing what rank 0 has"):
+                for tensor in tensors:
+                    dist.broadcast(tensor.detach(), src=0)
 
     def wait(self) -> None:
         """Until every rank is here."""
         if self.world_size > 1:
-            dist.barrier()
+            with self._meeting("waiting for all"):
+                dist.barrier()
 
     def from_first(self, value: Value) -> Value:
         """What rank 0 says; a value that JSON could hold."""
         if self.world_size == 1:
             return value
         said = [value]
-        dist.broadcast_object_list(said, src=0, device=self.device)
+        with self._meeting("hearing what rank 0 says"):
+            dist.broadcast_object_list(said, src=0, device=self.device)
         return said[0]
 
     def of_all(self, value: Value) -> list[Value]:
@@ -80,7 +90,8 @@ class Ranks:
         if self.world_size == 1:
             return [value]
         said: list[Any] = [None] * self.world_size
-        dist.all_gather_object(said, value)
+        with self._meeting("hearing what all say"):
+            dist.all_gather_object(said, value)
         return said
 
     def any(self, here: bool) -> bool:
@@ -88,8 +99,30 @@ class Ranks:
         if self.world_size == 1:
             return here
         count = torch.tensor(int(here), device=self.device)
-        dist.all_reduce(count)
+        with self._meeting("agreeing on how to go on"):
+            dist.all_reduce(count)
         return bool(count)
+
+    def doing(self, what: str) -> None:
+        """Note what this rank works on, for the others to name it by."""
+        if self.watch is not None:
+            self.watch.doing(what)
+
+    @contextmanager
+    def _meeting(self, what: str) -> Iterator[None]:
+        """All ranks do something together. Raises LostRankError where some do not come in time, or are gone."""
+        if self.watch is not None:
+            self.watch.waiting(what)
+        try:
+            yield
+            # A GPU's ranks meet later than the call: whoever asks for the result waits.
+        except RuntimeError as error:
+            missing = "" if self.watch is None else self.watch.suspects()
+            raise LostRankError(
+                f"not all ranks came to this: {what}. {missing or str(error).splitlines()[0]}",
+                next_step="Look at that rank's own output, and run the same command with --resume.",
+            ) from error
+        self.doing("goes on")
 
     @contextmanager
     def alike(self) -> Iterator[None]:
@@ -136,7 +169,8 @@ class Ranks:
 def meet(device: str = "auto", *, patience_s: float = 300.0) -> Iterator[Ranks]:
     """This process's place in the run, from `torchrun`'s environment; gloo on a CPU, NCCL on GPUs.
 
-    device: `auto` takes a GPU where there is one. Raises ConfigError for a device that cannot be used.
+    device: `auto` takes a GPU where there is one. patience_s: how long ranks wait for one before it is named. Raises
+    ConfigError for a device that cannot be used.
     """
     place = usable_device(device)
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -146,9 +180,11 @@ def meet(device: str = "auto", *, patience_s: float = 300.0) -> Iterator[Ranks]:
     if place.type == "cuda":
         torch.cuda.set_device(place)
     dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=_PATIENCE)
+    watch = Watchdog(dist.get_rank(), dist.get_world_size(), patience_s)
     try:
-        yield Ranks(dist.get_rank(), dist.get_world_size(), place)
+        yield Ranks(dist.get_rank(), dist.get_world_size(), place, watch)
     finally:
+        watch.close()
         dist.destroy_process_group()
 
 

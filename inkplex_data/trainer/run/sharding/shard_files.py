@@ -17,11 +17,8 @@ from typing import Any, Final
 
 import crc32c
 import torch
-import torch.distributed.checkpoint as dcp
 from safetensors import SafetensorError
 from torch import Tensor
-from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from inkplex_data.errors import CheckpointError
 
@@ -39,7 +36,9 @@ def shards_folder(checkpoint: Path, revision: str) -> Path:
 
 def write_shards(folder: Path, tensors: Mapping[str, Tensor], rank: int) -> Files:
     """Write this rank's parts of divided tensors; every rank calls it. Returns this rank's files, synced to disk."""
-    writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    import torch.distributed.checkpoint as dcp  # takes seconds to load, here as below
+
+    writer = dcp.HuggingFaceStorageWriter(str(folder), save_distributed=True)
     dcp.save(dict(tensors), storage_writer=writer)
     files: Files = {}
     for path in sorted(folder.glob(f"shard-{rank + 1:05}-*.safetensors")):
@@ -51,9 +50,11 @@ def write_shards(folder: Path, tensors: Mapping[str, Tensor], rank: int) -> File
 
 def read_shards(folder: Path, into: Mapping[str, Tensor]) -> None:
     """Read divided tensors, each rank its parts; every rank calls it. Raises CheckpointError."""
+    import torch.distributed.checkpoint as dcp
+
     try:
-        dcp.load(dict(into), storage_reader=HuggingFaceStorageReader(str(folder)))
-    except (OSError, SafetensorError, dcp.api.CheckpointException) as error:
+        dcp.load(dict(into), storage_reader=dcp.HuggingFaceStorageReader(str(folder)))
+    except (OSError, SafetensorError, dcp.CheckpointException) as error:
         raise CheckpointError(f"its divided tensors cannot be read: {error}", where=str(folder)) from error
 
 
@@ -61,14 +62,17 @@ def read_whole(folder: Path, files: Files, only: str = "") -> dict[str, Tensor]:
     """The tensors whose names start with `only`, whole, in a process alone. Raises CheckpointError for damage."""
     if fault := damage(folder, files):
         raise CheckpointError(fault, where=str(folder), next_step="Use the checkpoint before this one.")
-    reader = HuggingFaceStorageReader(str(folder))
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+    reader = dcp.HuggingFaceStorageReader(str(folder))
     found = reader.read_metadata().state_dict_metadata
     tensors = {
         name: torch.empty(about.size, dtype=about.properties.dtype)
         for name, about in found.items()
         if name.startswith(only) and isinstance(about, TensorStorageMetadata)
     }
-    dcp.load(dict(tensors), storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
+    dcp.load(dict(tensors), storage_reader=dcp.HuggingFaceStorageReader(str(folder)), no_dist=True)
     return tensors
 
 

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 
 from inkplex_data.trainer.memory.connector import ConnectedLM
@@ -63,22 +63,6 @@ def compile_blocks(lm: PersonaPlexLM) -> None:
     """Let torch compile what each block computes, when it first runs; names and hooks stay as they are."""
     for block in blocks(lm):
         block.forward = torch.compile(block.forward)
-
-
-def is_whole(value: Tensor) -> bool:
-    """Whether a tensor lies on this rank whole."""
-    return not isinstance(value, DTensor)
-
-
-def divided_like(value: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor as `like` holds it: this rank's part of it, or itself."""
-    if isinstance(value, DTensor):
-        return value
-    if not isinstance(like, DTensor):
-        return value.to(like.device)
-    return distribute_tensor(
-        value.to(like.to_local().device), like.device_mesh, like.placements, src_data_rank=None
-    )
 
 
 @torch.no_grad()

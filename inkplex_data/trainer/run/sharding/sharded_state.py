@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
 from inkplex_data.errors import ConfigError
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.run.checkpoint import Checkpoint, new_revision
 from inkplex_data.trainer.run.processes.ranks import Ranks
 from inkplex_data.trainer.run.run_state import MODEL, OPTIMIZER, CheckpointFolder
+from inkplex_data.trainer.run.sharding.parts import is_whole
 from inkplex_data.trainer.run.sharding.shard_files import read_shards, shards_folder, write_shards
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -30,11 +30,11 @@ def save_divided(
     shards = shards_folder(folder.path(update), revision)
     with ranks.alike():
         shards.mkdir(parents=True, exist_ok=True)
-    mine = write_shards(shards, {k: v for k, v in tensors.items() if isinstance(v, DTensor)}, ranks.rank)
+    mine = write_shards(shards, {k: v for k, v in tensors.items() if not is_whole(v)}, ranks.rank)
     files = ranks.of_all(mine)
     with ranks.alike():
         if ranks.first:
-            checkpoint.tensors = {k: v for k, v in tensors.items() if not isinstance(v, DTensor)}
+            checkpoint.tensors = {k: v for k, v in tensors.items() if is_whole(v)}
             checkpoint.shards = {name: about for part in files for name, about in part.items()}
             folder.save(update, checkpoint, revision)
 
@@ -44,9 +44,7 @@ def fill_divided(path: Path, checkpoint: Checkpoint, model: ConnectedLM) -> None
     """Read a checkpoint's divided tensors into the model, and its moments into `checkpoint`; all ranks call it."""
     assert checkpoint.revision_id is not None
     divided = {
-        name: value
-        for name, value in model.named_parameters()
-        if value.requires_grad and isinstance(value, DTensor)
+        name: value for name, value in model.named_parameters() if value.requires_grad and not is_whole(value)
     }
     into: dict[str, Tensor] = {MODEL + name: value.detach() for name, value in divided.items()}
     for name, value in divided.items():
