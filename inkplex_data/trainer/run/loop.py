@@ -84,6 +84,8 @@ def train(
             with ranks.alike():
                 if ranks.first:
                     stack.enter_context(only_writer(run))
+            if ranks.world_size == 1:
+                options = replace(options, shard=False)  # There is nobody to divide anything with.
             return _Run(recipe, stores, run, options, ranks=ranks, reporter=teller, stack=stack).go()
 
 
@@ -101,8 +103,6 @@ class _Run:
         reporter: TrainReporter,
         stack: ExitStack,
     ) -> None:
-        if ranks.world_size == 1:
-            options = replace(options, shard=False)  # There is nobody to divide anything with.
         self.recipe, self.run, self.options, self.ranks, self.reporter = recipe, run, options, ranks, reporter
         self.folder = CheckpointFolder(run / CHECKPOINTS)
         if options.shard:

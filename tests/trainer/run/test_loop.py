@@ -22,6 +22,7 @@ from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import make_readers, open_speech_model, store_identity
 from inkplex_data.trainer.run.bad_samples import BadSamples
 from inkplex_data.trainer.run.checkpoint import load_checkpoint
+from inkplex_data.trainer.run.logs.run_progress import TrainReporter
 from inkplex_data.trainer.run.loop import RunOptions, RunSummary, train
 from inkplex_data.trainer.run.optimiser import make_optimizer
 from inkplex_data.trainer.run.processes.ranks import Ranks
@@ -57,6 +58,16 @@ options = RunOptions(device="cpu", workers=0, allow_untrained_codec=True, tensor
 train(TrainRecipe.model_validate_json(recipe), store, Path(run), options)
 """
 """Trains, and is killed when half of its second checkpoint is written."""
+
+
+class Notes(TrainReporter):
+    """Keeps what a run says."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self._notes = notes
+
+    def note(self, message: str) -> None:
+        self._notes.append(message)
 
 
 @pytest.fixture(scope="module")

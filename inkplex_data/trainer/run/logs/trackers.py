@@ -54,7 +54,7 @@ class _MlflowTracker:
 
     def __init__(self, folder: Path, recipe: Mapping[str, Any]) -> None:
         mlflow = require("mlflow", extra="mlflow", needed_for="--log mlflow")
-        uri = os.environ.get("MLFLOW_TRACKING_URI") or (folder.absolute() / "mlruns").as_uri()
+        uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.absolute() / 'mlflow.db'}"
         self._client = mlflow.MlflowClient(tracking_uri=uri)
         found = self._client.get_experiment_by_name(PROJECT)
         experiment = found.experiment_id if found else self._client.create_experiment(PROJECT)
