@@ -68,11 +68,26 @@ def job(recipe: Any, store: Any, *runs: Any, **options: Any) -> dict[str, Any]:
 
 def processes(world_size: int, jobs: list[dict[str, Any]]) -> tuple[list[list[dict[str, Any]]], list[str]]:
     """Make runs one after the other in the same processes: (outcomes by job and rank, what each rank complained)."""
+    ended = _ended(world_size, jobs)
+    for code, _, complaint in ended:
+        assert code == 0, complaint
+    told = [[json.loads(line) for line in out.splitlines() if line.startswith("{")] for _, out, _ in ended]
+    return [list(outcomes) for outcomes in zip(*told, strict=True)], [complaint for *_, complaint in ended]
+
+
+def killed(world_size: int, jobs: list[dict[str, Any]], *, before: str) -> tuple[list[int], list[str]]:
+    """The same with `before` in front of the script, which kills one of them: (exit codes, what each rank said)."""
+    ended = _ended(world_size, jobs, before)
+    return [code for code, *_ in ended], [out + complaint for _, out, complaint in ended]
+
+
+def _ended(world_size: int, jobs: list[dict[str, Any]], before: str = "") -> list[tuple[int, str, str]]:
+    """Exit code, output and complaints of each rank."""
     jobs = [{**one, "port": _free_port()} for one in jobs]
     common = {"WORLD_SIZE": world_size, "MASTER_ADDR": "127.0.0.1", "PYTHONPATH": ROOT, "OMP_NUM_THREADS": 1}
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, json.dumps(jobs)],
+            [sys.executable, "-c", before + SCRIPT, json.dumps(jobs)],
             env={**os.environ, **{key: str(value) for key, value in common.items()}, "RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -80,17 +95,15 @@ def processes(world_size: int, jobs: list[dict[str, Any]]) -> tuple[list[list[di
         )
         for rank in range(world_size)
     ]
-    told, complaints = [], []
+    ended = []
     try:
         for process in started:
             out, complaint = process.communicate(timeout=600)
-            assert process.returncode == 0, complaint
-            told.append([json.loads(line) for line in out.splitlines() if line.startswith("{")])
-            complaints.append(complaint)
+            ended.append((process.returncode, out, complaint))
     finally:
         for process in started:
             process.kill()
-    return [list(outcomes) for outcomes in zip(*told, strict=True)], complaints
+    return ended
 
 
 def _free_port() -> int:
