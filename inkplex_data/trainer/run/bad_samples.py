@@ -74,6 +74,16 @@ def refused(found: Sequence[BadSample], *, allowed: int, run: str) -> BadSampleE
     )
 
 
+def out_of_step(found: Sequence[BadSample]) -> BadSampleError:
+    """The end of a run whose model is divided: the other ranks are in the middle of a block of this one's."""
+    return BadSampleError(
+        "a rank of a divided model cannot go on alone:\n  - "
+        + "\n  - ".join(sample.text() for sample in found),
+        next_step=f"Resume with --set data.exclude=[{', '.join(sample.call_id for sample in found)}], or with shorter "
+        "windows (data.duration_s, data.forward_frames).",
+    )
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a forward or backward failed for lack of memory."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):

@@ -131,17 +131,18 @@ def remove_leftovers(folder: Path) -> None:
         leftover.unlink(missing_ok=True)
     for shards in all_shards(folder):
         path = folder / f"{shards.name.split('.')[0]}{SUFFIX}"
-        if not path.is_file() or shards_folder(path, _revision_of(path)) != shards:
+        revision = _revision_of(path) if path.is_file() else ""
+        if revision is not None and shards_folder(path, revision) != shards:
             remove_shards(shards)
 
 
-def _revision_of(path: Path) -> str:
-    """The revision of a checkpoint, empty where it cannot be read."""
+def _revision_of(path: Path) -> str | None:
+    """The revision of a checkpoint, None where it cannot be read."""
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             return str(_machine_meta(file.metadata(), path)["revision_id"])
     except (SafetensorError, OSError, CheckpointError):
-        return ""
+        return None
 
 
 def _meta(checkpoint: Checkpoint) -> dict[str, Any]:

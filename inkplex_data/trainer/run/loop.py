@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -324,7 +325,7 @@ class _Run:
     def _refuse_apart(self) -> None:
         """Raise ConfigError where ranks read other data or another model."""
         alike = {
-            "recipe": self.recipe.model_dump_json(exclude={"name"}),
+            "recipe": sha256(self.recipe.model_dump_json(exclude={"name"}).encode()).hexdigest()[:16],
             "model": self.compatibility["model"],
             "stores": state_digest([pin(store) for store in self.stores]),
         }

@@ -24,8 +24,8 @@ from inkplex_data.trainer.run.bad_samples import (
     is_out_of_memory,
     of_batch,
     of_damage,
+    out_of_step,
     peak_bytes,
-    refused,
 )
 from inkplex_data.trainer.run.objective import (
     PARTS,
@@ -203,7 +203,7 @@ class Updater:
                 raise
             samples = self._samples(batches, "it needs more memory than there is")
             if self.model.sharded:
-                raise refused(samples, allowed=0, run="a model that is divided among ranks") from error
+                raise out_of_step(samples) from error
             bad.append(_Fault(samples))
 
     def _samples(self, batches: Sequence[Batch], what: str) -> list[BadSample]:

@@ -225,3 +225,12 @@ def test_files_that_no_checkpoint_names_are_leftovers(tmp_path: Path) -> None:
     folder.save(6, Checkpoint({"random": torch.zeros(1)}, {}))
     folder.prune(1)
     assert [path.name for path in tmp_path.iterdir() if "000002" in path.name] == []
+
+
+@pytest.mark.slow
+def test_compiled_blocks_lose_what_others_lose(tmp_path: Path) -> None:
+    store = make_task_store(tmp_path / "store", train=4, validation=2)
+    recipe = small_recipe(trains="lora", lora=LORA, data={"passes": 1, "calls_per_update": 2})
+    plain = train(recipe, store, tmp_path / "plain", RunOptions(**OPTIONS))
+    compiled = train(recipe, store, tmp_path / "compiled", RunOptions(**OPTIONS, compile=True))
+    assert losses(compiled.run) == pytest.approx(losses(plain.run), abs=1e-5)

@@ -26,15 +26,21 @@ def save_divided(
 
     Raises OSError for the disk's. A reader finds the checkpoint of before, or this one with all its files.
     """
+    divided = {name: value for name, value in tensors.items() if not is_whole(value)}
+    if not divided:  # Only writer and readers train.
+        with ranks.alike():
+            if ranks.first:
+                folder.save(update, checkpoint)
+        return
     revision = ranks.from_first(new_revision())
     shards = shards_folder(folder.path(update), revision)
     with ranks.alike():
         shards.mkdir(parents=True, exist_ok=True)
-    mine = write_shards(shards, {k: v for k, v in tensors.items() if not is_whole(v)}, ranks.rank)
+    mine = write_shards(shards, divided, ranks.rank)
     files = ranks.of_all(mine)
     with ranks.alike():
         if ranks.first:
-            checkpoint.tensors = {k: v for k, v in tensors.items() if is_whole(v)}
+            checkpoint.tensors = {name: value for name, value in tensors.items() if name not in divided}
             checkpoint.shards = {name: about for part in files for name, about in part.items()}
             folder.save(update, checkpoint, revision)
 
