@@ -23,7 +23,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
 from inkplex_data.atomic import only_writer, write_json
-from inkplex_data.errors import ConfigError
+from inkplex_data.errors import ConfigError, Interrupted
 from inkplex_data.loader import Loader
 from inkplex_data.loader.saved_position import pin, state_digest
 from inkplex_data.plural import counted
@@ -36,6 +36,7 @@ from inkplex_data.trainer.run.logs.run_progress import TrainReporter
 from inkplex_data.trainer.run.logs.trackers import open_tracker
 from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
 from inkplex_data.trainer.run.processes.ranks import Ranks, meet
+from inkplex_data.trainer.run.processes.stop_signals import StopSignals
 from inkplex_data.trainer.run.resume import resume_point
 from inkplex_data.trainer.run.run_data import on_cpu_first, open_stores, run_loader, stores_identity
 from inkplex_data.trainer.run.run_files import begin_from
@@ -71,7 +72,7 @@ def train(
 
     Under `torchrun` every process calls it. Raises UsageError where the folder holds a run already,
     ConfigError for stores or ranks that do not fit, CheckpointError for a checkpoint that does not, DivergedError,
-    BadSampleError for more bad calls than the recipe allows, OutputError for a full disk, and while another process
+    Interrupted after a signal, with the state saved, BadSampleError for more bad calls than the recipe allows, OutputError for a full disk, and while another process
     trains in the folder.
     """
     options = options or RunOptions()
@@ -87,7 +88,9 @@ def train(
                     stack.enter_context(only_writer(run))
             if ranks.world_size == 1:
                 options = replace(options, shard=False)  # There is nobody to divide anything with.
-            return _Run(recipe, stores, run, options, ranks=ranks, reporter=teller, stack=stack).go()
+            made = _Run(recipe, stores, run, options, ranks=ranks, reporter=teller, stack=stack)
+            with StopSignals() as signals:
+                return made.go(signals)
 
 
 class _Run:
@@ -197,8 +200,8 @@ class _Run:
             )
         return loader, optimizer, schedule
 
-    def go(self) -> RunSummary:
-        """Make the updates that are left."""
+    def go(self, signals: StopSignals) -> RunSummary:
+        """Make the updates that are left. Raises Interrupted, with the state saved, after a signal to any rank."""
         stop = min(self.updates, self.options.stop_after or self.updates)
         while self.done < stop:
             began, pass_ = time.perf_counter(), self.loader.epoch + 1
@@ -226,7 +229,15 @@ class _Run:
                 if self.log is not None:
                     self.log.update(row)
                 self.reporter.update(row, self.updates)
-                self._check_and_save(last=self.done == stop)
+                ends = self.ranks.any(signals.heard is not None) and self.done < stop
+                self._check_and_save(last=self.done == stop or ends)
+                if ends:
+                    self.reporter.finish()
+                    raise Interrupted(
+                        f"stopped by {signals.heard or 'a signal to another rank'} after update {self.done}, and saved",
+                        where=str(self.run),
+                        next_step="Run the same command with --resume; it goes on from here.",
+                    )
                 if self.done == stop:
                     break
                 began = time.perf_counter()

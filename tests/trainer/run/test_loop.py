@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from inkplex_data.errors import CheckpointError, ConfigError, UsageError
+from inkplex_data.errors import CheckpointError, ConfigError, Interrupted, UsageError
 from inkplex_data.loader import make_loader
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
@@ -174,6 +175,25 @@ def test_a_kill_during_a_save_costs_only_time(whole: RunSummary, task_store: Pat
     resumed = train(recipe, task_store, run, options(resume=True))
     assert rows(resumed.run) == rows(whole.run)
     assert rows(resumed.run, "checks.jsonl") == rows(whole.run, "checks.jsonl")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_a_signal_ends_a_run_after_its_update_and_saves_it(
+    whole: RunSummary, task_store: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    class Signalled(TrainReporter):
+        def update(self, row: Mapping[str, Any], updates: int) -> None:
+            if row["update"] == 3:
+                os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    recipe, run = small_recipe(checks=CHECKS), tmp_path / "run"
+    with pytest.raises(Interrupted, match=f"stopped by {number.name} after update 3, and saved") as caught:
+        train(recipe, task_store, run, options(), reporter=Signalled())
+    assert caught.value.exit_code == 130 and "--resume" in str(caught.value)
+    assert signal.getsignal(number) == before
+    assert (run / "checkpoints" / "update-000003.safetensors").is_file()
+    assert rows(train(recipe, task_store, run, options(resume=True)).run) == rows(whole.run)
 
 
 def test_a_run_without_a_checkpoint_begins_with_its_own_panel(task_store: Path, tmp_path: Path) -> None:
