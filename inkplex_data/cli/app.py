@@ -19,7 +19,6 @@ from inkplex_data.cli import (
     channels,
     check,
     corpus,
-    evaluate,
     exchange,
     imports,
     look,
@@ -64,20 +63,7 @@ def _root(
     pass
 
 
-for group in (
-    build,
-    speech,
-    channels,
-    stages,
-    check,
-    look,
-    corpus,
-    exchange,
-    imports,
-    train,
-    evaluate,
-    bench,
-):
+for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, train, bench):
     group.register(app)
 
 
