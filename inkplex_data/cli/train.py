@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from inkplex_data.cli import evaluate
+from inkplex_data.cli import trained
 from inkplex_data.cli.interrupts import going_on
 from inkplex_data.cli.key_value import key_values
 from inkplex_data.cli.output import output
@@ -24,7 +24,7 @@ _DEVICE = typer.Option("auto", help="cpu, cuda, cuda:1 … or auto, which uses a
 
 def register(app: typer.Typer) -> None:
     app.command("train", rich_help_panel=PANEL)(train)
-    evaluate.register(app)
+    trained.register(app)
 
 
 def train(
