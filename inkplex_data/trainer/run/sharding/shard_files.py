@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -72,7 +73,9 @@ def read_whole(folder: Path, files: Files, only: str = "") -> dict[str, Tensor]:
         for name, about in found.items()
         if name.startswith(only) and isinstance(about, TensorStorageMetadata)
     }
-    dcp.load(dict(tensors), storage_reader=dcp.HuggingFaceStorageReader(str(folder)), no_dist=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that this process is alone, which it is
+        dcp.load(dict(tensors), storage_reader=dcp.HuggingFaceStorageReader(str(folder)), no_dist=True)
     return tensors
 
 
