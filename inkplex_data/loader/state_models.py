@@ -30,10 +30,25 @@ def state_models(store: Store, recordings: Iterable[str] | None = None) -> list[
     return found
 
 
-def refuse_mixed(stores: Sequence[Store]) -> None:
-    """Raise ConfigError where the states of stores that are read together are of several models."""
+def refuse_mixed(stores: Sequence[Store], *, memory: bool = True) -> None:
+    """Raise ConfigError where stores that are read together have other codecs or tokenizers, or, with `memory`, states of
+    several models."""
+    for store in stores[1:]:
+        faults = [
+            f"{part}: {theirs.get('id', theirs.get('name'))} here, {ours.get('id', ours.get('name'))} in {stores[0].root}"
+            for part in ("codec", "tokenizer")
+            for ours, theirs in [(stores[0].description[part], store.description[part])]
+            if ours["sha256"] != theirs["sha256"]
+        ]
+        if faults:
+            raise ConfigError(
+                "its codes or its text are not of the kind that the first store has",
+                where=store.root,
+                faults=faults,
+                next_step="Read stores of one codec and one tokenizer together.",
+            )
     first: tuple[str, Model] | None = None
-    for store in stores:
+    for store in stores if memory else ():
         for model in state_models(store):
             first = first or (store.root, model)
             if others := differing_fields(first[1], model):

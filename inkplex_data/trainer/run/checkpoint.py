@@ -32,6 +32,14 @@ from inkplex_data.errors import CheckpointError
 from inkplex_data.faults import FaultError
 from inkplex_data.reading import read_bounded
 from inkplex_data.store.files import LocalFiles
+from inkplex_data.trainer.run.sharding.shard_files import (
+    Files,
+    all_shards,
+    parts_of,
+    read_whole,
+    remove_shards,
+    shards_folder,
+)
 
 SCHEMA = "inkplex/checkpoint@1"
 SUFFIX = ".safetensors"
@@ -50,7 +58,8 @@ class Checkpoint:
 
     tensors: by name, any device. compatibility: fields that must be the same at load. cursor: where the data
     stands, exactly at these tensors. progress: other JSON values (counters, schedule, options, metrics).
-    profile: what people wrote. parent: the revision that this one was saved after, None for the first.
+    profile: what people wrote. parent: the revision that this one was saved after, None for the first. shards: files that
+    hold the tensors of a divided model (`sharding.shard_files`), None where `tensors` holds all.
     """
 
     tensors: dict[str, Tensor]
@@ -61,6 +70,7 @@ class Checkpoint:
     checkpoint_id: str = field(default_factory=lambda: secrets.token_hex(16))
     revision_id: str | None = None
     parent: str | None = None
+    shards: Files | None = None
 
 
 def meta_path(path: Path) -> Path:
@@ -68,8 +78,8 @@ def meta_path(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SUFFIX) + META_SUFFIX)
 
 
-def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
-    """Write or replace the checkpoint at `path` (`….safetensors`); returns its new revision id.
+def save_checkpoint(path: Path, checkpoint: Checkpoint, revision: str | None = None) -> str:
+    """Write or replace the checkpoint at `path` (`….safetensors`); returns its new revision id, `revision` if given.
 
     A reader, also after a kill at any moment, finds the old file or the new one. `checkpoint.revision_id` and
     `.parent` advance only once the new file is in place. The profile in an existing sidecar wins over
@@ -77,7 +87,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
     """
     if not path.name.endswith(SUFFIX):
         raise CheckpointError(f"a checkpoint's name ends in {SUFFIX}", where=str(path))
-    revision = secrets.token_hex(16)
+    revision = revision or new_revision()
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
     meta = {**_meta(checkpoint), "revision_id": revision, "parent": checkpoint.revision_id}
     try:
@@ -87,7 +97,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"a checkpoint value is not JSON: {error}", where=str(path)) from error
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path.parent)
     temporary = path.with_name(f".tmp-{secrets.token_hex(4)}{SUFFIX}")
     files = LocalFiles(path.parent)
     try:
@@ -97,8 +106,14 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
     finally:
         temporary.unlink(missing_ok=True)
     checkpoint.parent, checkpoint.revision_id = checkpoint.revision_id, revision
+    remove_leftovers(path.parent)
     write_sidecar(path, checkpoint)
     return revision
+
+
+def new_revision() -> str:
+    """An id for a revision that is still to be saved."""
+    return secrets.token_hex(16)
 
 
 def write_sidecar(path: Path, checkpoint: Checkpoint) -> None:
@@ -114,6 +129,20 @@ def remove_leftovers(folder: Path) -> None:
     """Remove what saves that were killed left in `folder`, which has one writer."""
     for leftover in folder.glob(".tmp-*"):
         leftover.unlink(missing_ok=True)
+    for shards in all_shards(folder):
+        path = folder / f"{shards.name.split('.')[0]}{SUFFIX}"
+        revision = _revision_of(path) if path.is_file() else ""
+        if revision is not None and shards_folder(path, revision) != shards:
+            remove_shards(shards)
+
+
+def _revision_of(path: Path) -> str | None:
+    """The revision of a checkpoint, None where it cannot be read."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            return str(_machine_meta(file.metadata(), path)["revision_id"])
+    except (SafetensorError, OSError, CheckpointError):
+        return None
 
 
 def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -125,6 +154,7 @@ def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
         "compatibility": checkpoint.compatibility,
         "cursor": checkpoint.cursor,
         "progress": checkpoint.progress,
+        **({} if checkpoint.shards is None else {"shards": checkpoint.shards}),
     }
 
 
@@ -139,8 +169,9 @@ def _save_file(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str])
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
-def load_checkpoint(path: Path, *, only: str = "") -> Checkpoint:
-    """Read and verify a checkpoint, of its tensors those whose names start with `only`.
+def load_checkpoint(path: Path, *, only: str = "", divided: bool = False) -> Checkpoint:
+    """Read and verify a checkpoint, of its tensors those whose names start with `only`. divided: leave those of a divided
+    model where they are.
 
     Raises CheckpointError where the file is not there, not ours, or damaged.
     """
@@ -160,7 +191,12 @@ def load_checkpoint(path: Path, *, only: str = "") -> Checkpoint:
                             next_step="Use the checkpoint before this one.",
                         )
                     tensors[name] = value
-    except (SafetensorError, OSError) as error:
+        shards = parts_of(meta)
+        if shards is not None and not divided:
+            tensors |= read_whole(shards_folder(path, meta["revision_id"]), shards, only)
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
         raise CheckpointError(f"the checkpoint cannot be read: {error}", where=str(path)) from error
     return Checkpoint(
         tensors=tensors,
@@ -171,6 +207,7 @@ def load_checkpoint(path: Path, *, only: str = "") -> Checkpoint:
         checkpoint_id=meta["checkpoint_id"],
         revision_id=meta["revision_id"],
         parent=meta["parent"],
+        shards=shards,
     )
 
 
