@@ -39,7 +39,7 @@ class ErrorTraces:
         weights = (1 - self.bands.kept(gaps)) * observed[:, None]
         states = self.bands.run(self.traces, weights[..., None] * residuals[:, None, :], gaps)[1:]
         if len(states):
-            self.traces = states[-1].clone()
+            self.traces = states[-1].clone(memory_format=torch.contiguous_format)
         powers = bandpass(states).square().sum(-1)[observed]
         return powers.mean(0) if len(powers) else torch.zeros(self.bands.count, dtype=torch.float64)
 

@@ -102,7 +102,12 @@ class Io2:
     @property
     def need(self) -> float:
         share = min(1.0, max(0.0, self.loss / self.chance))
-        return learning_need(share, spectral_energy(self.power), spectral_concentration(self.power))
+        return learning_need(share, self.energy, spectral_concentration(self.power))
+
+    @property
+    def energy(self) -> float:
+        """Of the residual, 0 to 1."""
+        return spectral_energy(self.power)
 
     @property
     def plasticity(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from inkplex_data.checkpoint_sidecar import EMPTY_PROFILE, new_id
 from inkplex_data.errors import UsageError
 from inkplex_data.soma.learner.error_traces import ErrorTraces, translated_residual
 from inkplex_data.soma.learner.free_generation import free_tokens
@@ -19,8 +21,8 @@ from inkplex_data.soma.learner.io2 import Io2, stride_of
 from inkplex_data.soma.learner.plasticity import RadialCompressor
 from inkplex_data.soma.learner.soma_config import BatchReport, SomaConfig, bits_per_byte
 from inkplex_data.soma.learner.soma_network import SomaNetwork
-from inkplex_data.soma.learner.trace_bank import TraceBank
 from inkplex_data.soma.learner.trace_bands import TraceBands
+from inkplex_data.soma.learner.trace_bank import TraceBank
 from inkplex_data.soma.tokens.soma_tokenizer import DREAM, TURN, VOCABULARY
 from inkplex_data.soma.tokens.token_stream import TokenBatch
 
@@ -61,13 +63,24 @@ class Learner:
         self.io2 = Io2.fresh(VOCABULARY, config.bands, config.base)
         self.compressor = RadialCompressor(network.matrices())
         self.optimizer = torch.optim.AdamW(
-            [{"params": group} for group in network.groups()], lr=config.learning_rate, weight_decay=0, fused=True
+            [{"params": group} for group in network.groups()],
+            lr=config.learning_rate,
+            weight_decay=0,
+            fused=True,
         )
         self.counts = Counts()
         self.bytes_per_token = 0.0
         self.since_residual = 1
         """Tokens since the last gradient observation."""
         self.cursors: dict[str, dict[str, int]] = {}
+        self.description = ""
+        self.history: list[dict[str, Any]] = []
+        """A line for each save, the newest last."""
+        self.profile: dict[str, Any] = dict(EMPTY_PROFILE)
+        self.checkpoint_id = new_id()
+        self.revision_id: str | None = None
+        """Of the last save, and `parent` of the one before it; None before the first."""
+        self.parent: str | None = None
         self._is_speaking = False
 
     @classmethod
@@ -115,7 +128,7 @@ class Learner:
         targets, observed_weights = ids[::stride], weights[::stride]
         observed = observed_weights > 0
         power = torch.zeros(self.config.bands, dtype=torch.float64)
-        loss, top1, top5 = 0.0, float("nan"), float("nan")
+        loss = top1 = top5 = math.nan
         if bool(observed.any()):
             logits = self.network(self.bank.presents(self.network.dictionary, ids, stride))
             logs = torch.log_softmax(logits, 1)
@@ -141,7 +154,7 @@ class Learner:
         """Nats of every token, masked or not, and none skipped: float64 [n]. Weights stay; the bank takes the tokens in."""
         self._refuse_speaking()
         parts = []
-        for ids in torch.from_numpy(batch.ids).split(_SCORED):
+        for ids in torch.split(torch.from_numpy(batch.ids), _SCORED):
             logs = torch.log_softmax(self.network(self.bank.presents(self.network.dictionary, ids)), 1)
             parts.append(-logs.gather(1, ids[:, None])[:, 0].double())
             self.bank.advance(ids)
@@ -196,7 +209,7 @@ class Learner:
     def _update(self, loss: Tensor, rate: float) -> None:
         for group, share in zip(self.optimizer.param_groups, self.io2.group_rates(), strict=True):
             group["lr"] = rate * share
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradclip)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -219,19 +232,28 @@ class Learner:
     def _refuse_speaking(self) -> None:
         if self._is_speaking:
             raise UsageError(
-                "soma is speaking", next_step="Take the generation to its end, or close it, before anything else."
+                "soma is speaking",
+                next_step="Take the generation to its end, or close it, before anything else.",
             )
 
     def _told(
-        self, batch: TokenBatch, *, stride: int, rate: float, loss: float, power: Tensor, top1: float, top5: float
+        self,
+        batch: TokenBatch,
+        *,
+        stride: int,
+        rate: float,
+        loss: float,
+        power: Tensor,
+        top1: float,
+        top5: float,
     ) -> BatchReport:
         """Count the batch, tell the controller, and report."""
-        weight = float(batch.weights.sum(dtype=np.float64))
-        nats, source_bytes = loss * weight, int(batch.source_bytes[batch.weights > 0].sum())
+        nats, source_bytes = 0.0, 0
+        if not math.isnan(loss):
+            nats = loss * float(batch.weights.sum(dtype=np.float64))
+            source_bytes = int(batch.source_bytes[batch.weights > 0].sum())
+            self.io2.observe(loss, power, bits_per_byte(nats, source_bytes))
         all_bytes, tokens = int(batch.source_bytes.sum()), len(batch.ids)
-        bits = bits_per_byte(nats, source_bytes) if top1 == top1 else float("nan")
-        if top1 == top1:
-            self.io2.observe(loss, power, bits)
         if tokens:
             share = _DENSITY_WEIGHT if self.bytes_per_token else 1.0
             self.bytes_per_token += share * (all_bytes / tokens - self.bytes_per_token)
@@ -239,9 +261,9 @@ class Learner:
         self.counts.tokens += tokens
         self.counts.external_since_dream += tokens
         return BatchReport(
-            nats=nats if top1 == top1 else float("nan"),
+            nats=nats,
             source_bytes=source_bytes,
-            bits_per_byte=bits,
+            bits_per_byte=bits_per_byte(nats, source_bytes),
             top1=top1,
             top5=top5,
             stride=stride,

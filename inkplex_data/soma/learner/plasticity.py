@@ -47,7 +47,7 @@ class RadialCompressor:
             proposed, before = row_norms(matrix), self.norms[number]
             growth = (proposed - before).clamp_min(0)
             target = target_norms(before, proposed, ceiling(matrix))
-            matrix *= target / proposed.clamp_min(torch.finfo(matrix.dtype).tiny)
+            matrix.mul_(target / proposed.clamp_min(torch.finfo(matrix.dtype).tiny))
             proposed_growth += float(growth.sum(dtype=torch.float64))
             rejected_growth += float((proposed - target).clamp_min(0).sum(dtype=torch.float64))
             self.norms[number] = target

@@ -62,9 +62,9 @@ class SomaConfig:
 class BatchReport:
     """What a batch was like before soma learned from it.
 
-    nats: of all its targets, each by its weight; estimated from the observed ones where the stride is above 1.
-    source_bytes, bits_per_byte, top1, top5 (shares) are of what is not masked, not a number where everything is. tokens,
-    masked ones too. stride: of this batch. compression: share of radial growth rejected. bytes_per_token: a moving average.
+    nats: of all its targets, each by its weight; estimated from the observed ones where the stride is above 1. source_bytes:
+    of what is not masked. Both are 0, and bits_per_byte and the shares top1 and top5 not a number, where nothing was observed.
+    tokens: masked ones too. stride: of this batch. compression: share of radial growth rejected. bytes_per_token: a moving average.
     """
 
     nats: float

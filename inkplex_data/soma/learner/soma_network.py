@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -46,12 +47,15 @@ class SomaNetwork(nn.Module):
 
     def matrices(self) -> list[Tensor]:
         """What plasticity acts on row by row: the dictionary and every map."""
-        return [self.dictionary, self.input.weight, *(map_.weight for map_ in self.residual), self.language.weight]
+        return [self.dictionary, self.input.weight, *self._residual_weights(), self.language.weight]
 
     def groups(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Parameters from the earliest to the last of the path: (dictionary and input, residual blocks, readout)."""
-        residual = [*(map_.weight for map_ in self.residual), self.residual_logits]
+        residual = [*self._residual_weights(), self.residual_logits]
         return [self.dictionary, self.input.weight], residual, [self.language.weight, self.token_bias]
+
+    def _residual_weights(self) -> list[Tensor]:
+        return [cast(nn.Linear, map_).weight for map_ in self.residual]
 
     def forward(self, present: Tensor) -> Tensor:
         """Logits [n, vocabulary] of presents [n, 256 * bands]."""

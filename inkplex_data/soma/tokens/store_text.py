@@ -47,7 +47,11 @@ def spoken_turns(words: pl.DataFrame, main_speaker: str | None) -> list[SpokenTu
 
     `main_speaker` is None where everybody speaks in the agent's stream, and then all are soma. Pure.
     """
-    rows = words.select("word_ix", "text", "start_us", "end_us", "speaker").sort("start_us", "word_ix").to_dicts()
+    rows = (
+        words.select("word_ix", "text", "start_us", "end_us", "speaker")
+        .sort("start_us", "word_ix")
+        .to_dicts()
+    )
     turns = []
     for speaker, said in groupby(rows, lambda word: word["speaker"]):
         turns.append(SpokenTurn("soma" if main_speaker in (None, speaker) else "user", list(said)))
@@ -93,7 +97,9 @@ class CallText:
         return f"{self.store.root}, call {self.call_id!r}"
 
     def segments(self, offset: int) -> Iterator[Segment]:
-        yield Segment(offset, [part for turn in call_turns(self.store, self.call_id) for part in turn.parts()])
+        yield Segment(
+            offset, [part for turn in call_turns(self.store, self.call_id) for part in turn.parts()]
+        )
 
 
 @dataclass(frozen=True)

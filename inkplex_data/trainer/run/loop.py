@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from inkplex_data.atomic import only_writer, write_json
+from inkplex_data.checkpoint_sidecar import check_compatibility
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.loader import Loader, make_loader
 from inkplex_data.loader.options import PREFETCH_BYTES
@@ -32,7 +33,7 @@ from inkplex_data.trainer.model.speech_model import (
     open_speech_model,
     store_identity,
 )
-from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility
+from inkplex_data.trainer.run.checkpoint import Checkpoint
 from inkplex_data.trainer.run.checks import PanelChecks, as_check
 from inkplex_data.trainer.run.metrics import MetricsLog
 from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
