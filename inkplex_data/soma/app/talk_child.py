@@ -11,11 +11,11 @@ import queue
 import sys
 import threading
 from collections.abc import Generator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from inkplex_data.errors import InkplexError
+from inkplex_data.soma.app.look_inside import look_inside
 from inkplex_data.soma.app.talk import dream, hear, reply
 from inkplex_data.soma.learner.learner import Learner
 from inkplex_data.soma.tokens.soma_tokenizer import SomaTokenizer
@@ -79,10 +79,7 @@ class TalkChild:
         _tell("said", stopped=self._stop.is_set(), dream_ratio=self._learner.counts.dream_ratio)
 
     def _look(self) -> None:
-        body = asdict(self._learner.diagnostics())
-        for name in ("active", "likely"):
-            body[name] = [[self._tokenizer.piece(entry[0]), *entry[1:]] for entry in body[name]]
-        _tell("look", **body)
+        _tell("look", **look_inside(self._learner, self._tokenizer))
 
 
 def _tell(event: str, **body: Any) -> None:

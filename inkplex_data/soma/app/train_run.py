@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from inkplex_data.soma.app.corpora import Corpus
+from inkplex_data.soma.app.look_inside import look_inside
 from inkplex_data.soma.app.running_figures import Figures, RunningFigures
 from inkplex_data.soma.tokens.soma_tokenizer import IncrementalDecoder, SomaTokenizer
 from inkplex_data.soma.tokens.token_stream import Cursor, TokenStream
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
     from inkplex_data.soma.learner.learner import Learner
 
 Tell = Callable[[str, dict[str, Any]], None]
-"""Takes the name of an event (begun, figures, dream, saved) and what it says, as JSON values."""
+"""Takes the name of an event (begun, figures, look, dream, saved) and what it says, as JSON values."""
 
 
 @dataclass(frozen=True)
 class TrainOptions:
     """save_every_s: seconds from one save to the next. tell_every_s: at least so long between two figures.
-    dream_every: batches from one dream to the next, 0 for none. dream_tokens: most tokens of a dream."""
+    look_every_s: and between two looks inside. dream_every: batches from one dream to the next, 0 for none. dream_tokens: most tokens of a dream."""
 
     save_every_s: float = 60.0
     tell_every_s: float = 1.0
+    look_every_s: float = 5.0
     dream_every: int = 0
     dream_tokens: int = 64
 
@@ -66,7 +68,8 @@ def train_pass(
     )
     tell("begun", {"model": where, "corpus": corpus.key, "cursor": stream.cursor.to_json()})
     whole, recent = RunningFigures(), RunningFigures()
-    saved_s, batches, is_done = time.monotonic(), 0, False
+    saved_s = looked_s = time.monotonic()
+    batches, is_done = 0, False
 
     def save() -> None:
         learner.cursors[corpus.key] = stream.cursor.to_json()
@@ -84,6 +87,9 @@ def train_pass(
         if recent.seconds >= options.tell_every_s:
             tell("figures", _figures(recent.figures(), stream.cursor))
             recent = RunningFigures()
+        if time.monotonic() - looked_s >= options.look_every_s:
+            tell("look", look_inside(learner, tokenizer))
+            looked_s = time.monotonic()
         if options.dream_every and batches % options.dream_every == 0:
             tell("dream", _dream(learner, tokenizer, options.dream_tokens, seed=batches))
         if time.monotonic() - saved_s >= options.save_every_s:
