@@ -80,6 +80,11 @@ def repeated(call: Said, other: Said, rng: random.Random) -> Said:
 
 
 def of_another_call(call: Said, other: Said, rng: random.Random) -> Said:
+    """The whole transcript is that of another call of the store, which has it too."""
+    return other
+
+
+def agent_of_another(call: Said, other: Said, rng: random.Random) -> Said:
     """The agent's words are those of another call of the store; the caller's are the call's own."""
     foreign = iter([word for speaker, word in other if speaker == AGENT] * 3)
     return [(speaker, next(foreign) if speaker == AGENT else word) for speaker, word in call]
@@ -90,6 +95,7 @@ SPOILED: dict[str, Callable[[Said, Said, random.Random], Said]] = {
     "wrong language": german,
     "one phrase": repeated,
     "another call": of_another_call,
+    "another agent": agent_of_another,
 }
 
 
@@ -99,12 +105,17 @@ def made_calls(count: int, spoiled: int, rng: random.Random) -> dict[str, Said]:
     ways = [way for way in SPOILED for _ in range(spoiled)]
     places = dict(zip(rng.sample(range(count), len(ways)), ways, strict=True))
     whole = [number for number in range(count) if number not in places]
-    named = {}
+    named: dict[str, Said] = {}
+    twins: list[int] = []
     for number, call in enumerate(calls):
         way = places.get(number)
-        said = call if way is None else SPOILED[way](call, calls[rng.choice(whole)], rng)
+        other = rng.choice(whole)
+        said = call if way is None else SPOILED[way](call, calls[other], rng)
         named[f"{way or 'whole'} {number:03}"] = said
-    return named
+        if way == "another call":
+            twins.append(other)
+    # A transcript that two calls have is strange in both: the one that it is of counts for neither side.
+    return {f"twin {name[-3:]}" if int(name[-3:]) in twins else name: said for name, said in named.items()}
 
 
 def made_store(root: Path, calls: dict[str, Said]) -> None:
@@ -168,12 +179,14 @@ def main() -> None:
     lengths = {name: float(np.mean([len(word) for _, word in said])) for name, said in calls.items()}
     middle = float(np.median(list(lengths.values())))
     baseline = {name: abs(length - middle) for name, length in lengths.items()}
+    signed = dict(zip(found["call_id"], found["deviation"], strict=True))
     order = sorted(calls, key=lambda name: -away[name])
     for way in SPOILED:
         named = [name for name in calls if name.startswith(way)]
         ranks = ", ".join(str(order.index(name) + 1) for name in named)
+        print(f"{way:15} deviations {', '.join(f'{signed[name]:+.1f}' for name in named)}")
         print(f"{way:15} AUC {_auc(away, named):.3f} (word length {_auc(baseline, named):.3f})  ranks {ranks} of {len(calls)}")
-    everything = [name for name in calls if not name.startswith("whole")]
+    everything = [name for name in calls if not name.startswith(("whole", "twin"))]
     print(f"{'all':15} AUC {_auc(away, everything):.3f} (word length {_auc(baseline, everything):.3f})")
 
 
