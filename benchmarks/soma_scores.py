@@ -10,6 +10,7 @@ baseline, measured on the same calls, is the distance of the mean length of thei
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import tempfile
@@ -84,6 +85,13 @@ def of_another_call(call: Said, other: Said, rng: random.Random) -> Said:
     return other
 
 
+def of_another_store(call: Said, other: Said, rng: random.Random) -> Said:
+    """The transcript of a call of examples/corpus."""
+    path = rng.choice(sorted((FOLDER.parent / "corpus" / "calls").glob("*.json")))
+    words = json.loads(path.read_text())["alignments"]
+    return [(AGENT if speaker == AGENT else CALLER, word) for word, _, speaker in words]
+
+
 def agent_of_another(call: Said, other: Said, rng: random.Random) -> Said:
     """The agent's words are those of another call of the store; the caller's are the call's own."""
     foreign = iter([word for speaker, word in other if speaker == AGENT] * 3)
@@ -94,6 +102,7 @@ SPOILED: dict[str, Callable[[Said, Said, random.Random], Said]] = {
     "shuffled words": shuffled,
     "wrong language": german,
     "one phrase": repeated,
+    "another store": of_another_store,
     "another call": of_another_call,
     "another agent": agent_of_another,
 }
