@@ -29,11 +29,11 @@ from inkplex_data.soma.app.made_learner import made_learner
 from inkplex_data.soma.app.train_run import TrainOptions, train_pass
 from inkplex_data.soma.score_store import score_store
 from inkplex_data.soma.tokens.soma_tokenizer import SomaTokenizer
-from inkplex_data.store.format import WORDS
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
 from inkplex_data.store.scores import call_surprise
-from tests.store.made import add_calls, call_part, make_store, table
+from tests.soma.dialogues import dialogue_part
+from tests.store.made import add_calls, make_store
 
 Said = list[tuple[str, str]]
 """(speaker, word) in order."""
@@ -87,7 +87,8 @@ def of_another_call(call: Said, other: Said, rng: random.Random) -> Said:
 
 def of_another_store(call: Said, other: Said, rng: random.Random) -> Said:
     """The transcript of a call of examples/corpus."""
-    path = rng.choice(sorted((FOLDER.parent / "corpus" / "calls").glob("*.json")))
+    paths = sorted((FOLDER.parent / "corpus" / "calls").glob("*.json"))
+    path = rng.choice([path for path in paths if not path.name.endswith(".sidecar.json")])
     words = json.loads(path.read_text())["alignments"]
     return [(AGENT if speaker == AGENT else CALLER, word) for word, _, speaker in words]
 
@@ -130,23 +131,7 @@ def made_calls(count: int, spoiled: int, rng: random.Random) -> dict[str, Said]:
 def made_store(root: Path, calls: dict[str, Said]) -> None:
     """A store of these words, 300 ms each."""
     made = make_store(root)
-    parts = []
-    for call_id, said in calls.items():
-        part = call_part(call_id, 4 * len(said), versions=0)
-        starts = np.arange(len(said)) * 300_000
-        part.words = table(
-            WORDS,
-            len(said),
-            word_ix=np.arange(len(said)),
-            text=[word for _, word in said],
-            speaker=[speaker for speaker, _ in said],
-            start_us=starts,
-            end_us=starts + 250_000,
-            frame=starts // 80_000,
-            pieces=[[5]] * len(said),
-        )
-        parts.append(part)
-    add_calls(made, 100, parts)
+    add_calls(made, 100, [dialogue_part(call_id, said) for call_id, said in calls.items()])
     publish_snapshot(root)
 
 
