@@ -19,7 +19,9 @@ def test_a_residual_is_the_target_less_what_was_expected() -> None:
     dictionary = torch.randn(9, WIDTH, generator=torch.Generator().manual_seed(2))
     targets, chances = torch.tensor([4, 0]), torch.softmax(torch.randn(2, 9), 1)
     expected = torch.stack([dictionary[target] for target in targets])
-    expected = expected - torch.stack([sum(p * e for p, e in zip(row, dictionary, strict=True)) for row in chances])
+    expected = expected - torch.stack(
+        [sum(p * e for p, e in zip(row, dictionary, strict=True)) for row in chances]
+    )
     found = translated_residual(dictionary, targets, chances)
     assert torch.allclose(found, (expected / dictionary.norm(dim=1).mean()).double(), atol=1e-5)
     certain = torch.nn.functional.one_hot(targets, 9).float()

@@ -74,7 +74,15 @@ def test_the_stride_follows_the_dominant_band_and_relaxation() -> None:
 
 @pytest.mark.parametrize(
     ("band", "gain", "base", "stride"),
-    [(3, 1, 2.0, 8), (3, 0, 2.0, 1), (3, 0.5, 2.0, 3), (3, 2, 2.0, 64), (3, 64, 2.0, 256), (8, 1, 2.0, 256), (2, 1, 4.0, 16)],
+    [
+        (3, 1, 2.0, 8),
+        (3, 0, 2.0, 1),
+        (3, 0.5, 2.0, 3),
+        (3, 2, 2.0, 64),
+        (3, 64, 2.0, 256),
+        (8, 1, 2.0, 256),
+        (2, 1, 4.0, 16),
+    ],
 )
 def test_gain_acts_on_the_band(band: float, gain: float, base: float, stride: int) -> None:
     assert stride_of(band, gain, base) == stride

@@ -39,7 +39,11 @@ def test_rows_keep_their_proposed_direction_and_growth_is_counted() -> None:
     assert highest == pytest.approx(4)
     begin, proposed = torch.zeros(3, 100), torch.zeros(3, 100)
     begin[:, 0] = torch.tensor([2.0, 4.0, 3.0])
-    proposed[0, 0], proposed[1, 1], proposed[2, 0] = 3.0, 5.0, 1.0  # grows; at capacity turns and grows; shrinks
+    proposed[0, 0], proposed[1, 1], proposed[2, 0] = (
+        3.0,
+        5.0,
+        1.0,
+    )  # grows; at capacity turns and grows; shrinks
     matrix, compressor = after_an_interval(begin, proposed)
     assert torch.allclose(row_norms(matrix)[:, 0], torch.tensor([2 + (1 - 0.5**4), 4.0, 1.0]), atol=1e-5)
     assert float(matrix[1, 1]) == pytest.approx(4)

@@ -62,7 +62,12 @@ def test_the_groups_are_all_parameters() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"bands": 0}, "bands is 0"), ({"depth": 10**9}, "depth"), ({"base": math.nan}, "base is nan"), ({"batch": 0}, "batch")],
+    [
+        ({"bands": 0}, "bands is 0"),
+        ({"depth": 10**9}, "depth"),
+        ({"base": math.nan}, "base is nan"),
+        ({"batch": 0}, "batch"),
+    ],
 )
 def test_sizes_that_make_no_model_are_refused(wrong: dict[str, float], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
