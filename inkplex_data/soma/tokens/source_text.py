@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -62,9 +63,11 @@ class TextFile:
             with open_file(self.path) as raw, _unpacked(raw) as file:
                 _skip(file, offset)
                 yield from _cut(file, offset)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, ValueError, zlib.error) as error:  # PyArrow's damage is a ValueError
             raise CorpusError(
-                f"the text cannot be read: {getattr(error, 'strerror', None) or error}", where=self.name
+                f"the text cannot be read: {getattr(error, 'strerror', None) or error}",
+                where=self.name,
+                next_step="Give a file of text, plain or in gzip or zstd, that is whole.",
             ) from error
 
 

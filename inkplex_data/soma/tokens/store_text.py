@@ -64,7 +64,7 @@ def call_turns(store: Store, call_id: str) -> list[SpokenTurn]:
     return spoken_turns(store.call(call_id).words, main_speaker)
 
 
-def recording_turns(store: Store, recording_id: str) -> list[Turn]:
+def recording_kinds(store: Store, recording_id: str) -> list[tuple[str, Turn]]:
     """A task trace in turns of one kind each, in layout order: what the model was told, thought, did and replied.
 
     Special tokens are the model's template and media have no bytes; both are left out.
@@ -81,7 +81,7 @@ def recording_turns(store: Store, recording_id: str) -> list[Turn]:
     for (_, kind), run in groupby(tokens.iter_rows(named=True), lambda token: (token["call"], token["kind"])):
         text = b"".join(token["bytes"] or b"" for token in run)
         if text:
-            turns.append(Turn(SIDE_OF_KIND.get(kind), text))
+            turns.append((kind, Turn(SIDE_OF_KIND.get(kind), text)))
     return turns
 
 
@@ -114,8 +114,8 @@ class RecordingText:
         return f"{self.store.root}, recording {self.recording_id!r}"
 
     def segments(self, offset: int) -> Iterator[Segment]:
-        turns = recording_turns(self.store, self.recording_id)
-        yield Segment(offset, [part for turn in turns for part in turn.parts()])
+        turns = recording_kinds(self.store, self.recording_id)
+        yield Segment(offset, [part for _, turn in turns for part in turn.parts()])
 
 
 def store_documents(store: Store) -> list[Document]:
