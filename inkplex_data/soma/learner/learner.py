@@ -57,10 +57,10 @@ class Learner:
 
     def __init__(self, config: SomaConfig, tokenizer_sha256: str, network: SomaNetwork) -> None:
         self.config, self.tokenizer_sha256, self.network = config, tokenizer_sha256, network
-        bands = TraceBands(config.bands, config.base)
-        self.bank = TraceBank(VOCABULARY, bands)
+        bands, vocabulary = TraceBands(config.bands, config.base), len(network.token_bias)
+        self.bank = TraceBank(vocabulary, bands)
         self.errors = ErrorTraces(bands)
-        self.io2 = Io2.fresh(VOCABULARY, config.bands, config.base)
+        self.io2 = Io2.fresh(vocabulary, config.bands, config.base)
         self.compressor = RadialCompressor(network.matrices())
         self.optimizer = torch.optim.AdamW(
             [{"params": group} for group in network.groups()],
