@@ -20,7 +20,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "examples")]
+sys.path[:0] = [
+    str(Path(__file__).resolve().parents[1]),
+    str(Path(__file__).resolve().parents[1] / "examples"),
+]
 from train_tokenizer import FOLDER, SEED, fillers, read_classes, read_lines
 
 from inkplex_data.soma.app.corpora import open_corpus
@@ -140,7 +143,9 @@ def main() -> None:
     parser.add_argument("--bands", type=int, default=4)
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--spoiled", type=int, default=3, help="calls spoiled in each way")
-    parser.add_argument("--read-first", type=Path, nargs="*", default=[], help="text that the model reads before")
+    parser.add_argument(
+        "--read-first", type=Path, nargs="*", default=[], help="text that the model reads before"
+    )
     options = parser.parse_args()
     calls = made_calls(options.calls, options.spoiled, random.Random(SEED))
     tokenizer = SomaTokenizer.load()
@@ -153,7 +158,9 @@ def main() -> None:
             if sources:
                 with open_corpus(sources) as corpus:
                     if sources == [str(root)]:
-                        corpus.documents[:] = [d for d in corpus.documents if getattr(d, "call_id", None) in calls]
+                        corpus.documents[:] = [
+                            d for d in corpus.documents if getattr(d, "call_id", None) in calls
+                        ]
                     told = train_pass(
                         learner, model, corpus, tokenizer, TrainOptions(1e9), tell=lambda *_: None
                     ).figures
@@ -172,7 +179,9 @@ def main() -> None:
     for way in SPOILED:
         named = [name for name in calls if name.startswith(way)]
         ranks = ", ".join(str(order.index(name) + 1) for name in named)
-        print(f"{way:15} AUC {_auc(away, named):.3f} (word length {_auc(baseline, named):.3f})  ranks {ranks} of {len(calls)}")
+        print(
+            f"{way:15} AUC {_auc(away, named):.3f} (word length {_auc(baseline, named):.3f})  ranks {ranks} of {len(calls)}"
+        )
     everything = [name for name in calls if not name.startswith("whole")]
     print(f"{'all':15} AUC {_auc(away, everything):.3f} (word length {_auc(baseline, everything):.3f})")
 
