@@ -10,6 +10,7 @@ baseline, measured on the same calls, is the distance of the mean length of thei
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import tempfile
@@ -20,10 +21,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-sys.path[:0] = [
-    str(Path(__file__).resolve().parents[1]),
-    str(Path(__file__).resolve().parents[1] / "examples"),
-]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "examples")]
 from train_tokenizer import FOLDER, SEED, fillers, read_classes, read_lines
 
 from inkplex_data.soma.app.corpora import open_corpus
@@ -31,11 +29,11 @@ from inkplex_data.soma.app.made_learner import made_learner
 from inkplex_data.soma.app.train_run import TrainOptions, train_pass
 from inkplex_data.soma.score_store import score_store
 from inkplex_data.soma.tokens.soma_tokenizer import SomaTokenizer
-from inkplex_data.store.format import WORDS
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
 from inkplex_data.store.scores import call_surprise
-from tests.store.made import add_calls, call_part, make_store, table
+from tests.soma.dialogues import dialogue_part
+from tests.store.made import add_calls, make_store
 
 Said = list[tuple[str, str]]
 """(speaker, word) in order."""
@@ -83,6 +81,19 @@ def repeated(call: Said, other: Said, rng: random.Random) -> Said:
 
 
 def of_another_call(call: Said, other: Said, rng: random.Random) -> Said:
+    """The whole transcript is that of another call of the store, which has it too."""
+    return other
+
+
+def of_another_store(call: Said, other: Said, rng: random.Random) -> Said:
+    """The transcript of a call of examples/corpus."""
+    paths = sorted((FOLDER.parent / "corpus" / "calls").glob("*.json"))
+    path = rng.choice([path for path in paths if not path.name.endswith(".sidecar.json")])
+    words = json.loads(path.read_text())["alignments"]
+    return [(AGENT if speaker == AGENT else CALLER, word) for word, _, speaker in words]
+
+
+def agent_of_another(call: Said, other: Said, rng: random.Random) -> Said:
     """The agent's words are those of another call of the store; the caller's are the call's own."""
     foreign = iter([word for speaker, word in other if speaker == AGENT] * 3)
     return [(speaker, next(foreign) if speaker == AGENT else word) for speaker, word in call]
@@ -92,7 +103,9 @@ SPOILED: dict[str, Callable[[Said, Said, random.Random], Said]] = {
     "shuffled words": shuffled,
     "wrong language": german,
     "one phrase": repeated,
+    "another store": of_another_store,
     "another call": of_another_call,
+    "another agent": agent_of_another,
 }
 
 
@@ -102,34 +115,23 @@ def made_calls(count: int, spoiled: int, rng: random.Random) -> dict[str, Said]:
     ways = [way for way in SPOILED for _ in range(spoiled)]
     places = dict(zip(rng.sample(range(count), len(ways)), ways, strict=True))
     whole = [number for number in range(count) if number not in places]
-    named = {}
+    named: dict[str, Said] = {}
+    twins: list[int] = []
     for number, call in enumerate(calls):
         way = places.get(number)
-        said = call if way is None else SPOILED[way](call, calls[rng.choice(whole)], rng)
+        other = rng.choice(whole)
+        said = call if way is None else SPOILED[way](call, calls[other], rng)
         named[f"{way or 'whole'} {number:03}"] = said
-    return named
+        if way == "another call":
+            twins.append(other)
+    # A transcript that two calls have is strange in both: the one that it is of counts for neither side.
+    return {f"twin {name[-3:]}" if int(name[-3:]) in twins else name: said for name, said in named.items()}
 
 
 def made_store(root: Path, calls: dict[str, Said]) -> None:
     """A store of these words, 300 ms each."""
     made = make_store(root)
-    parts = []
-    for call_id, said in calls.items():
-        part = call_part(call_id, 4 * len(said), versions=0)
-        starts = np.arange(len(said)) * 300_000
-        part.words = table(
-            WORDS,
-            len(said),
-            word_ix=np.arange(len(said)),
-            text=[word for _, word in said],
-            speaker=[speaker for speaker, _ in said],
-            start_us=starts,
-            end_us=starts + 250_000,
-            frame=starts // 80_000,
-            pieces=[[5]] * len(said),
-        )
-        parts.append(part)
-    add_calls(made, 100, parts)
+    add_calls(made, 100, [dialogue_part(call_id, said) for call_id, said in calls.items()])
     publish_snapshot(root)
 
 
@@ -143,9 +145,7 @@ def main() -> None:
     parser.add_argument("--bands", type=int, default=4)
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--spoiled", type=int, default=3, help="calls spoiled in each way")
-    parser.add_argument(
-        "--read-first", type=Path, nargs="*", default=[], help="text that the model reads before"
-    )
+    parser.add_argument("--read-first", type=Path, nargs="*", default=[], help="text that the model reads before")
     options = parser.parse_args()
     calls = made_calls(options.calls, options.spoiled, random.Random(SEED))
     tokenizer = SomaTokenizer.load()
@@ -158,9 +158,7 @@ def main() -> None:
             if sources:
                 with open_corpus(sources) as corpus:
                     if sources == [str(root)]:
-                        corpus.documents[:] = [
-                            d for d in corpus.documents if getattr(d, "call_id", None) in calls
-                        ]
+                        corpus.documents[:] = [d for d in corpus.documents if getattr(d, "call_id", None) in calls]
                     told = train_pass(
                         learner, model, corpus, tokenizer, TrainOptions(1e9), tell=lambda *_: None
                     ).figures
@@ -175,14 +173,14 @@ def main() -> None:
     lengths = {name: float(np.mean([len(word) for _, word in said])) for name, said in calls.items()}
     middle = float(np.median(list(lengths.values())))
     baseline = {name: abs(length - middle) for name, length in lengths.items()}
+    signed = dict(zip(found["call_id"], found["deviation"], strict=True))
     order = sorted(calls, key=lambda name: -away[name])
     for way in SPOILED:
         named = [name for name in calls if name.startswith(way)]
         ranks = ", ".join(str(order.index(name) + 1) for name in named)
-        print(
-            f"{way:15} AUC {_auc(away, named):.3f} (word length {_auc(baseline, named):.3f})  ranks {ranks} of {len(calls)}"
-        )
-    everything = [name for name in calls if not name.startswith("whole")]
+        print(f"{way:15} deviations {', '.join(f'{signed[name]:+.1f}' for name in named)}")
+        print(f"{way:15} AUC {_auc(away, named):.3f} (word length {_auc(baseline, named):.3f})  ranks {ranks} of {len(calls)}")
+    everything = [name for name in calls if not name.startswith(("whole", "twin"))]
     print(f"{'all':15} AUC {_auc(away, everything):.3f} (word length {_auc(baseline, everything):.3f})")
 
 

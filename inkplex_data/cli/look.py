@@ -10,6 +10,10 @@ from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 PANEL = "Look"
+_SCORES = typer.Option(
+    None, "--scores", metavar="FILE.parquet", help="What `soma score` wrote: also list the calls that surprise most."
+)
+_OUTLIERS = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -37,8 +41,9 @@ def stats(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
     split: str | None = typer.Option(None, help="Measure only this split: train, validation or test."),
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
+    scores: Path | None = _SCORES,
     json_output: bool = typer.Option(
-        False, "--json", help="Print one JSON object per measure, then one per problem code."
+        False, "--json", help="Print one JSON object per measure, then one per problem code and outlier."
     ),
 ) -> None:
     """Show turn-taking, pace and padding beside human figures, and the problems of all calls by code."""
@@ -46,7 +51,10 @@ def stats(
 
     from inkplex_data.report.gather import store_summary
     from inkplex_data.store.reader import open_store
+    from inkplex_data.store.scores import outliers, read_scores
     from inkplex_data.store.statistics import store_statistics
+
+    scored = None if scores is None else read_scores(scores)
 
     with open_store(store, snapshot) as opened:
         table = store_statistics(opened, split=split)
@@ -54,14 +62,19 @@ def stats(
     if json_output:
         for row in [*table.iter_rows(named=True), *summary.problems.iter_rows(named=True)]:
             say(json.dumps(row))
+        if scored is not None:
+            for row in outliers(scored, _OUTLIERS).iter_rows(named=True):
+                say(json.dumps({"outlier": row.pop("call_id"), **row}))
         return
     from rich.console import Console
 
-    from inkplex_data.report.terminal_tables import render_problems, render_statistics
+    from inkplex_data.report.terminal_tables import render_outliers, render_problems, render_statistics
 
     console = Console()
     console.print(render_statistics(table))
     console.print(render_problems(summary))
+    if scored is not None:
+        console.print(render_outliers(scored, most=_OUTLIERS))
 
 
 def report(
@@ -71,14 +84,17 @@ def report(
     ),
     draw: int = typer.Option(20, help="Number of calls to draw; all are listed."),
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
+    scores: Path | None = _SCORES,
 ) -> None:
     """Write a self-contained HTML page with summary, calls, problems and timelines."""
     from inkplex_data.atomic import replacing
     from inkplex_data.report.gather import report_page
     from inkplex_data.store.reader import open_store
+    from inkplex_data.store.scores import read_scores
 
+    scored = None if scores is None else read_scores(scores)
     with open_store(store, snapshot) as opened, replacing(out) as file:
-        for piece in report_page(opened, draw=draw):
+        for piece in report_page(opened, draw=draw, scores=scored):
             file.write(piece.encode())
     say(out)
 

@@ -41,12 +41,14 @@ class Order:
     call_ids: Collection[str] | None
     only: CallFilter | None = None
     prefix: str = OWN
+    ranked: tuple[str, ...] | None = None
+    """Calls in the order in which they come; None for the stored one."""
 
     def state(self) -> dict[str, Any]:
         """The same as JSON values, for comparison."""
         calls = None
         if self.call_ids is not None:
-            calls = hashlib.sha256("\0".join(sorted(set(self.call_ids))).encode()).hexdigest()
+            calls = _digest(sorted(set(self.call_ids)))
         return {
             "seed": self.seed,
             "split": self.split,
@@ -62,7 +64,12 @@ class Order:
             ),
             # Said only where it is not the usual one, so that older positions stay valid.
             **({} if self.prefix == OWN else {"prefix": self.prefix}),
+            **({} if self.ranked is None else {"ranked": _digest(self.ranked)}),
         }
+
+
+def _digest(names: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(names).encode()).hexdigest()
 
 
 def _many(value: str | Collection[str]) -> Collection[str]:
@@ -243,6 +250,7 @@ class Loader:
                 call_ids=order.call_ids,
                 only=order.only,
                 prefix=order.prefix,
+                ranked=order.ranked,
             )
             for number, store in enumerate(self.stores)
         ]

@@ -66,11 +66,11 @@ def store_summary(store: Store) -> StoreSummary:
     )
 
 
-def report_page(store: Store, *, draw: int = 20) -> Iterator[str]:
-    """The report on a store as pieces of one HTML page; the first `draw` calls are drawn."""
+def report_page(store: Store, *, draw: int = 20, scores: pl.DataFrame | None = None) -> Iterator[str]:
+    """The report on a store as pieces of one HTML page; the first `draw` calls are drawn. `scores`: see `render_page`."""
     calls = store.calls().collect()
     views = (call_view(store, call_id) for call_id in calls["call_id"].head(draw))
-    return render_page(store_summary(store), calls, views)
+    return render_page(store_summary(store), calls, views, scores=scores)
 
 
 def _bytes_by_part(store: Store) -> dict[str, int]:

@@ -14,25 +14,33 @@ from inkplex_data.report.svg import html_text as _text
 from inkplex_data.report.svg import timeline_svg
 from inkplex_data.report.terminal_tables import (
     GROUP_COLUMNS,
+    OUTLIER_COLUMNS,
     SPLIT_COLUMNS,
     byte_count,
     group_rows,
+    outlier_rows,
     percent,
     split_rows,
     summary_facts,
 )
 from inkplex_data.report.view import CallView
 
+OUTLIERS = 20
 LISTED = 1_000
 """Most calls in the table; nobody would read a longer page."""
 
 
 def render_page(
-    summary: StoreSummary, calls: pl.DataFrame, views: Iterable[CallView], *, listed: int = LISTED
+    summary: StoreSummary,
+    calls: pl.DataFrame,
+    views: Iterable[CallView],
+    *,
+    scores: pl.DataFrame | None = None,
+    listed: int = LISTED,
 ) -> Iterator[str]:
     """The page in pieces, so that only one drawn call is in memory. `calls` in the form `format.CALLS`.
 
-    Every text of the store is escaped; what cannot be printed is replaced.
+    scores: as `store.scores.SCORES`; with them, the calls that surprise most are listed. Every text of the store is escaped; what cannot be printed is replaced.
     """
     style = files("inkplex_data.report").joinpath("style.css").read_text(encoding="utf-8")
     title = _text(summary.title)
@@ -50,6 +58,10 @@ def render_page(
     if summary.groups.height:
         yield "<h2>Origins and targets</h2>\n" + _table(GROUP_COLUMNS, _group_cells(summary))
     yield "<h2>Problems</h2>\n" + _problems(summary)
+    if scores is not None:
+        yield "<h2>Outliers</h2>\n" + _table(
+            OUTLIER_COLUMNS, [[_text(cell) for cell in row] for row in outlier_rows(scores, OUTLIERS)]
+        )
     drawn: list[str] = []
     timelines = iter(views)
     yield "<h2>Timelines</h2>\n" + _KEY

@@ -70,6 +70,11 @@ def call_surprise(scores: pl.DataFrame) -> pl.DataFrame:
     return wide.with_columns(_farthest([_deviation(wide[name]) for name in names]).alias("deviation"))
 
 
+def by_surprise(scores: pl.DataFrame) -> list[str]:
+    """The ids of all scored calls, from the most predictable to the most surprising; those of equal bits per byte by id."""
+    return call_surprise(scores).sort("bits_per_byte", "call_id", nulls_last=True)["call_id"].to_list()
+
+
 def costly_words(scores: pl.DataFrame, call_id: str, most: int = 5) -> list[str]:
     """The words of a call that cost most nats, dearest first."""
     words = scores.filter(pl.col("level") == "word", pl.col("call_id") == call_id)
