@@ -57,10 +57,10 @@ class Learner:
 
     def __init__(self, config: SomaConfig, tokenizer_sha256: str, network: SomaNetwork) -> None:
         self.config, self.tokenizer_sha256, self.network = config, tokenizer_sha256, network
-        bands = TraceBands(config.bands, config.base)
-        self.bank = TraceBank(VOCABULARY, bands)
+        bands, vocabulary = TraceBands(config.bands, config.base), len(network.token_bias)
+        self.bank = TraceBank(vocabulary, bands)
         self.errors = ErrorTraces(bands)
-        self.io2 = Io2.fresh(VOCABULARY, config.bands, config.base)
+        self.io2 = Io2.fresh(vocabulary, config.bands, config.base)
         self.compressor = RadialCompressor(network.matrices())
         self.optimizer = torch.optim.AdamW(
             [{"params": group} for group in network.groups()],
@@ -153,12 +153,12 @@ class Learner:
     def score(self, batch: TokenBatch) -> npt.NDArray[np.float64]:
         """Nats of every token, masked or not, and none skipped: float64 [n]. Weights stay; the bank takes the tokens in."""
         self._refuse_speaking()
-        parts = []
-        for ids in torch.split(torch.from_numpy(batch.ids), _SCORED):
+        parts = [torch.zeros(0, dtype=torch.float64)]
+        for ids in torch.split(torch.from_numpy(batch.ids), _SCORED) if len(batch.ids) else ():
             logs = torch.log_softmax(self.network(self.bank.presents(self.network.dictionary, ids)), 1)
             parts.append(-logs.gather(1, ids[:, None])[:, 0].double())
             self.bank.advance(ids)
-        return torch.cat(parts).numpy() if parts else np.zeros(0)
+        return torch.cat(parts).numpy()
 
     def state(self) -> Any:
         """What `score` and `perceive` change, to `restore` it: scores from one state, one after another."""
