@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app
 from tests.store.made import Made, add_calls, call_part, make_store
-from tests.store.test_scores import made_scores
+from tests.test_text_scores import made_scores
 
 RUNNER = CliRunner()
 TURNS = {"duration_us": 10_000_000, "pause_s": 0.5, "gap_s": 0.25, "gaps_ms": [100, 150], "pad_fraction": 0.7}

@@ -15,7 +15,7 @@ from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import Store, open_store
 from tests.loader.made import begin, call, finish, make_store
 from tests.store.made import Made, add_calls
-from tests.store.test_scores import made_scores
+from tests.test_text_scores import made_scores
 
 SAMPLES = 12
 """Windows of at most 40 frames of the seven training calls."""

@@ -16,7 +16,7 @@ from inkplex_data.soma.tokens.soma_tokenizer import SHA256, SomaTokenizer
 from inkplex_data.soma.tokens.store_text import CallText, RecordingText
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import Store, open_store
-from inkplex_data.store.scores import SCORES, call_surprise
+from inkplex_data.text_scores import SCORES, call_surprise
 from tests.soma.dialogues import dialogue_part
 from tests.store.made import add_calls, make_store
 
@@ -27,7 +27,9 @@ SAID = [("SPEAKER_MAIN", "good"), ("SPEAKER_MAIN", "morning"), ("x", "hello"), (
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     root = tmp_path_factory.mktemp("soma") / "store"
     made = make_store(root)
-    add_calls(made, 9, [dialogue_part("said", SAID), dialogue_part("again", SAID), dialogue_part("silent", [])])
+    add_calls(
+        made, 9, [dialogue_part("said", SAID), dialogue_part("again", SAID), dialogue_part("silent", [])]
+    )
     publish_snapshot(root)
     with open_store(root) as opened:
         yield opened
@@ -84,8 +86,13 @@ def test_a_call_costs_what_its_tokens_cost_when_read_as_a_corpus(
     scores: pl.DataFrame, learner: Learner, store: Store, tokenizer: SomaTokenizer
 ) -> None:
     """The same tokens by the other road, in other blocks; there the turn pieces of the agent count a tenth each."""
-    for document, name in ((CallText(store, "said"), "call_id"), (RecordingText(store, "task one"), "recording_id")):
-        row = scores.filter(pl.col(name) == getattr(document, name), pl.col("side").is_null()).row(0, named=True)
+    for document, name in (
+        (CallText(store, "said"), "call_id"),
+        (RecordingText(store, "task one"), "recording_id"),
+    ):
+        row = scores.filter(pl.col(name) == getattr(document, name), pl.col("side").is_null()).row(
+            0, named=True
+        )
         found = evaluate_corpus(learner, Corpus("", [document]), tokenizer)
         yields = found.tokens - row["tokens"]
         assert found.source_bytes == row["source_bytes"]

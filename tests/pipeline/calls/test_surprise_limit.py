@@ -10,7 +10,7 @@ from inkplex_data.config.surprise import SurpriseConfig
 from inkplex_data.errors import CallRefused, StoreError
 from inkplex_data.pipeline.calls.surprise_limit import check_surprise
 from inkplex_data.problems import ProblemLog
-from tests.store.test_scores import made_scores
+from tests.test_text_scores import made_scores
 
 
 @pytest.fixture

@@ -8,7 +8,14 @@ import pytest
 from inkplex_data.errors import CheckpointError, UsageError
 from inkplex_data.soma.app.model_shelf import MAX_PROFILE, described, edit_profile, list_models
 
-FIELDS = {"parameters": 12_345, "n_bands": 4, "depth": 2, "source_bytes": 99, "bits_per_byte": 1.5, "history": [{"bits_per_byte": 3.0}]}
+FIELDS = {
+    "parameters": 12_345,
+    "n_bands": 4,
+    "depth": 2,
+    "source_bytes": 99,
+    "bits_per_byte": 1.5,
+    "history": [{"bits_per_byte": 3.0}],
+}
 
 
 @pytest.fixture
@@ -22,7 +29,13 @@ def folder(tmp_path: Path) -> Path:
 def test_models_are_listed_with_what_their_sidecars_say(folder: Path) -> None:
     anna, other = list_models(folder)
     assert anna.to_json()["course"] == [3.0]
-    assert anna.to_json()["profile"] == {"name": "Anna", "tagline": "", "art": "", "about": "", "mood": "calm"}
+    assert anna.to_json()["profile"] == {
+        "name": "Anna",
+        "tagline": "",
+        "art": "",
+        "about": "",
+        "mood": "calm",
+    }
     assert "12,345 parameters, 4 bands" in anna.text() and "Anna" in anna.text()
     assert (other.fields, other.to_json()["file"]) == ({}, "b.pt")
 

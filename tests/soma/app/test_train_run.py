@@ -107,7 +107,9 @@ def test_what_cannot_be_read_or_gone_on_with_is_said(tmp_path: Path, text: str) 
 
 def test_state_perception_and_a_users_words_in_a_chat(tmp_path: Path, tokenizer: SomaTokenizer) -> None:
     """What the user says is learned; what soma says, in chats and dreams, changes no weight and stays in the traces."""
-    learner = made_learner(tmp_path / "m.pt", {"bands": 2, "depth": 1}, decimation=0.0)  # one band holds one token
+    learner = made_learner(
+        tmp_path / "m.pt", {"bands": 2, "depth": 1}, decimation=0.0
+    )  # one band holds one token
     weights = [value.clone() for value in learner.network.parameters()]
 
     def changed() -> bool:

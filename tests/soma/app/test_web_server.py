@@ -50,7 +50,14 @@ def test_only_who_knows_the_address_on_this_machine_is_answered(server: SomaServ
     assert headers["Content-Security-Policy"].startswith("default-src 'self'")
     for name in ("page.js", "charts.js", "page.css"):
         assert asked(server, own + name)[0] == 200
-    for path in ("/", "/x/", f"/{server.token[:-1]}/", f"{own}../web_server.py", f"{own}page", f"/{server.token}"):
+    for path in (
+        "/",
+        "/x/",
+        f"/{server.token[:-1]}/",
+        f"{own}../web_server.py",
+        f"{own}page",
+        f"/{server.token}",
+    ):
         assert asked(server, path)[0] == 404
     assert asked(server, own, Host="evil.example")[0] == 404
     assert asked(server, own, Host=f"localhost:{server.server_port}")[0] == 200
@@ -90,7 +97,9 @@ def test_models_are_listed_and_profiles_edited(server: SomaServer) -> None:
     assert (model["file"], model["profile"]["name"]) == ("a.pt", "new")
 
 
-def test_a_child_tells_what_it_does_until_it_is_stopped(server: SomaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_tells_what_it_does_until_it_is_stopped(
+    server: SomaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that says what it was told, in place of one that loads a model."""
     echo = "import sys; print('noise'); [print(line, end='', flush=True) for line in sys.stdin]"
     monkeypatch.setattr(workshops, "JsonChild", lambda arguments, tell: JsonChild(["-c", echo], tell))
@@ -109,11 +118,11 @@ def test_a_child_tells_what_it_does_until_it_is_stopped(server: SomaServer, monk
     assert status == 200 and body["work"]["model"] == "a.pt"
     assert event()["event"] == "work"
     assert do(server, {"do": "chat", "text": "hi"})[0] == 200
-    told = [dict(event="heard"), dict(event="figures", read_bytes=1)]
-    server.workshop._child.send(told[1])  # type: ignore[union-attr]
+    figures = {"event": "figures", "read_bytes": 1}
+    server.workshop._child.send(figures)  # type: ignore[union-attr]
     # The echo of the command is no event of ours, and goes to the listener as it is.
     assert event()["text"] == "hi"
-    assert event() == told[1]
+    assert event() == figures
     pid = body["work"]["pid"]
     assert do(server, {"do": "stop"})[0] == 200
     ended = event()
