@@ -31,7 +31,7 @@ WRITING = {
 }
 
 
-NEEDED = {("crop",): ("--from", "0", "--to", "1")}
+NEEDED = {("crop",): ("--from", "0", "--to", "1"), ("soma", "score"): ("-m", "m.pt")}
 """Options without which a verb does not begin."""
 
 
