@@ -5,7 +5,7 @@ All run on one thread, one after another; soma and the GRU read the same tokens 
 closed form of the trace bank saves over ticking, and the peak memory of a short corpus and of one ten times as long.
 
     python benchmarks/soma.py STORE|FILE… [--bands 4] [--depth 2] [--batch 128] [--most-bytes N]
-                              [--memory-mb 10 100] [--only tables|speed|memory]
+                              [--memory-mb 1 10] [--only tables|speed|memory]
 
 The default model of soma is `--bands 16 --depth 4`. Orders, gzip and the byte-level soma read the text alone, without the
 protocol pieces that part a store's turns.
@@ -43,6 +43,9 @@ Cost = tuple[float, int]
 
 GRU_START = 50
 """Batches over which the GRU's learning rate rises."""
+
+_PERCEIVED = 4096
+"""Tokens that are taken in together where nothing is learned."""
 
 BACKOFF = 4.0
 """Weight of the shorter context in an order's counts."""
@@ -215,7 +218,7 @@ def one_pass(config: SomaConfig, megabytes: int) -> None:
         began = time.perf_counter()
         with open_corpus([str(path)]) as corpus:
             stream, learned = TokenStream(corpus.documents, SomaTokenizer.load()), 0
-            while (batch := stream.take(64 * config.batch)) is not None:
+            while (batch := stream.take(_PERCEIVED)) is not None:
                 if stream.cursor.source_bytes >= learned * written / 8:
                     learner.learn(batch)
                     learned += 1
@@ -234,7 +237,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=2)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--most-bytes", type=int, default=10**12)
-    parser.add_argument("--memory-mb", type=int, nargs="*", default=[10, 100])
+    parser.add_argument("--memory-mb", type=int, nargs="*", default=[1, 10])
     parser.add_argument("--only", choices=["tables", "speed", "memory"])
     parser.add_argument("--one-pass-mb", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from inkplex_data.soma.learner.error_traces import ErrorTraces, translated_resid
 from inkplex_data.soma.learner.free_generation import free_tokens
 from inkplex_data.soma.learner.io2 import Io2, stride_of
 from inkplex_data.soma.learner.plasticity import RadialCompressor
-from inkplex_data.soma.learner.soma_config import BatchReport, SomaConfig, bits_per_byte
+from inkplex_data.soma.learner.soma_config import BatchReport, SomaConfig, bits_per_byte, merged
 from inkplex_data.soma.learner.soma_network import SomaNetwork
 from inkplex_data.soma.learner.trace_bands import TraceBands
 from inkplex_data.soma.learner.trace_bank import TraceBank
@@ -119,8 +119,16 @@ class Learner:
         return self.config.learning_rate * self.io2.plasticity
 
     def learn(self, batch: TokenBatch) -> BatchReport:
-        """Perceive a batch and learn from what is not masked in it. Raises UsageError while a generation is open."""
+        """Perceive a batch and learn from what is not masked in it. One of more than `wanted_tokens` is learned in parts,
+        an update each, so that its length costs time alone. Raises UsageError while a generation is open."""
         self._refuse_speaking()
+        reports = []
+        while len(batch.ids) > (wanted := self.wanted_tokens):
+            reports.append(self._learn(replace(batch, **_cut(batch, slice(None, wanted)))))
+            batch = replace(batch, **_cut(batch, slice(wanted, None)))
+        return merged([*reports, self._learn(batch)])
+
+    def _learn(self, batch: TokenBatch) -> BatchReport:
         stride, rate = self.stride, self.learning_rate
         ids = torch.from_numpy(batch.ids)
         weights = torch.from_numpy(batch.weights)
@@ -272,6 +280,10 @@ class Learner:
             tokens=tokens,
             bytes_per_token=self.bytes_per_token,
         )
+
+
+def _cut(batch: TokenBatch, part: slice) -> dict[str, Any]:
+    return {"ids": batch.ids[part], "weights": batch.weights[part], "source_bytes": batch.source_bytes[part]}
 
 
 def _accuracy(logits: Tensor, targets: Tensor) -> tuple[float, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from inkplex_data.errors import ConfigError
 from inkplex_data.soma.learner.io2 import LEARNING_RATE
@@ -82,6 +83,29 @@ class BatchReport:
     def byte_stride(self) -> float:
         """About how many source bytes lie between two gradient observations."""
         return self.stride * self.bytes_per_token
+
+
+def merged(reports: Sequence[BatchReport]) -> BatchReport:
+    """One report of batches that follow one another. Shares are means by tokens; the rest is that of the last."""
+    if len(reports) == 1:
+        return reports[0]
+    observed = [report for report in reports if not math.isnan(report.top1)]
+    source_bytes = sum(report.source_bytes for report in reports)
+
+    def mean(values: Sequence[float]) -> float:
+        weighed = sum(value * report.tokens for value, report in zip(values, observed, strict=True))
+        return weighed / sum(report.tokens for report in observed) if observed else math.nan
+
+    nats = math.fsum(report.nats for report in reports)
+    return replace(
+        reports[-1],
+        nats=nats,
+        source_bytes=source_bytes,
+        bits_per_byte=bits_per_byte(nats, source_bytes),
+        top1=mean([report.top1 for report in observed]),
+        top5=mean([report.top5 for report in observed]),
+        tokens=sum(report.tokens for report in reports),
+    )
 
 
 def bits_per_byte(nats: float, source_bytes: float) -> float:

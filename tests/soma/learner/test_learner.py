@@ -40,6 +40,22 @@ def test_a_repeated_text_is_learned(learner: Learner) -> None:
     assert learner.bytes_per_token == pytest.approx(3)
 
 
+def test_a_batch_that_is_too_long_is_learned_in_parts(learner: Learner) -> None:
+    """What a user pastes may be of any length."""
+    other = Learner.fresh(SMALL, SHA256)
+    long = np.resize(TEXT, 40)
+    at_once, parts = (
+        learner.learn(batch_of(long)),
+        [other.learn(batch_of(long[at : at + 16])) for at in (0, 16, 32)],
+    )
+    assert same(weights_of(learner), weights_of(other))
+    assert (at_once.tokens, at_once.source_bytes, learner.counts.updates) == (40, 120, 3)
+    assert at_once.nats == pytest.approx(sum(part.nats for part in parts))
+    assert at_once.bits_per_byte == pytest.approx(at_once.nats / 120 / math.log(2))
+    assert at_once.top1 == pytest.approx((16 * parts[0].top1 + 16 * parts[1].top1 + 8 * parts[2].top1) / 40)
+    assert at_once.learning_rate == parts[-1].learning_rate
+
+
 def test_no_gradient_stays_behind_and_the_state_crosses_batches(learner: Learner) -> None:
     learner.learn(batch_of(TEXT))
     assert all(value.grad is None for value in learner.network.parameters())
