@@ -1,6 +1,6 @@
 // Two kinds of charts in SVG: a course over source bytes, and bars over bands.
 
-const WIDTH = 280, HEIGHT = 110, LEFT = 40, BOTTOM = 16, TOP = 6;
+const WIDTH = 280, HEIGHT = 110, LEFT = 48, BOTTOM = 16, TOP = 6;
 const SVG = "http://www.w3.org/2000/svg";
 
 function node(name, attributes, text) {
