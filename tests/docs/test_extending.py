@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,10 @@ PATH = re.compile(r"# (\S+/\S+\.py)\n")
 SECTIONS: dict[str, str] = dict(SECTION.findall(PAGE))
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
     """Code, tests and docs to change; what is only read is linked."""
-    folder = tmp_path_factory.mktemp("extending") / "checkout"
+    folder = tmp_path / "checkout"
     folder.mkdir()
     for name in ("inkplex_data", "tests", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -33,7 +34,26 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_step_works_in_the_order_of_the_page(checkout: Path) -> None:
+def test_every_step_works(checkout: Path) -> None:
+    """The page's tests run together when all its steps are done: each process that imports the tools costs seconds."""
+    tests: list[list[str]] = []
+    for line in carry_out(checkout):
+        if line.startswith("pytest "):
+            tests.append(shlex.split(line, comments=True)[1:])
+        else:
+            run(command(line), checkout)
+    program = f"import pytest, sys; sys.exit(max(pytest.main(arguments) for arguments in {tests!r}))"
+    run([sys.executable, "-c", program], checkout)
+
+
+@pytest.mark.slow
+def test_every_step_works_where_it_stands_on_the_page(checkout: Path) -> None:
+    for line in carry_out(checkout):
+        run(command(line), checkout)
+
+
+def carry_out(checkout: Path) -> Iterator[str]:
+    """Do the page's changes in its order; the shell lines are for the caller to run, each at its place."""
     for body in SECTIONS.values():
         for kind, block in FENCE.findall(body):
             path = PATH.match(block)
@@ -48,8 +68,7 @@ def test_every_step_works_in_the_order_of_the_page(checkout: Path) -> None:
                 run([sys.executable, "-c", block], checkout)
             else:
                 assert kind == "sh", kind
-                for line in block.splitlines():
-                    run(command(line), checkout)
+                yield from block.splitlines()
 
 
 def apply(diff: str, path: Path) -> None:

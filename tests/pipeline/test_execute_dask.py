@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inkplex_data.config.recipe import Recipe
 from inkplex_data.errors import CallRefused, MachineFault
 from inkplex_data.pipeline import execute_dask
 from inkplex_data.pipeline.execute_dask import IN_FLIGHT, DaskExecutor
+from inkplex_data.pipeline.run import build_store
+from tests.pipeline.conftest import tree
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(execute_dask, "LOOK_S", 0.05)
-    with distributed.LocalCluster(
-        n_workers=0, processes=False, threads_per_worker=1, dashboard_address=None
-    ) as cluster:
+    short = {
+        "distributed.comm.timeouts.connect": "2s"
+    }  # what a closing cluster waits for a scheduler that is gone
+    with (
+        dask.config.set(short),
+        distributed.LocalCluster(
+            n_workers=0, processes=False, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+    ):
         yield cluster
 
 
@@ -61,6 +72,15 @@ def test_units_are_given_out_a_few_at_a_time_and_each_outcome_comes_back(cluster
     assert sorted(outcomes) == list(range(40))
     assert isinstance(outcomes[3].error, CallRefused)
     assert all(outcomes[n].value == n * n for n in range(40) if n != 3)
+
+
+def test_a_build_on_a_cluster_gives_the_same_bytes(
+    cluster: Any, built: Path, corpus: Path, recipe: Recipe, tmp_path: Path
+) -> None:
+    cluster.scale(2)
+    summary = build_store(corpus, tmp_path / "store", recipe=recipe, scheduler=cluster.scheduler_address)
+    assert summary.exit_code == 0, summary.text()
+    assert tree(tmp_path / "store") == tree(built)
 
 
 def test_a_scheduler_that_goes_is_a_sentence(cluster: Any) -> None:

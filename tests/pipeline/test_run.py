@@ -304,7 +304,8 @@ def test_a_folder_that_is_no_store_is_left_alone(corpus: Path, recipe: Recipe) -
     } == before
 
 
-def test_dask_workers_give_the_same_bytes(
+@pytest.mark.slow
+def test_dask_processes_give_the_same_bytes(
     mimi_built: Path, corpus: Path, mimi_recipe: Recipe, tmp_path: Path
 ) -> None:
     """A real scheduler and two real workers, as separate processes."""

@@ -183,7 +183,7 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
 
 SCAN: Final = Stage(
     name="scan",
-    version=7,
+    version=8,
     result=ScannedCall,
     run=scan_call,
     recipe=(*PREPARE_KEYS, *SIDECAR_KEYS, *SPEECH_CHECK_KEYS, *SURPRISE_KEYS, "prefix.voice_max_s"),
