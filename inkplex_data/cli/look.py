@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from inkplex_data.store.reader import Store
 
 PANEL = "Look"
+_SCORES = typer.Option(
+    None,
+    "--scores",
+    metavar="FILE.parquet",
+    help="What `soma score` wrote: also list the calls that surprise most.",
+)
+_OUTLIERS = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -42,8 +49,9 @@ def stats(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
     split: str | None = typer.Option(None, help="Measure only this split: train, validation or test."),
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
+    scores: Path | None = _SCORES,
     json_output: bool = typer.Option(
-        False, "--json", help="Print one JSON object per measure, then one per problem code."
+        False, "--json", help="Print one JSON object per measure, then one per problem code and outlier."
     ),
 ) -> None:
     """Show turn-taking, pace and padding beside human figures, and the problems of all calls by code."""
@@ -52,6 +60,9 @@ def stats(
     from inkplex_data.report.gather import store_summary
     from inkplex_data.store.reader import open_store
     from inkplex_data.store.statistics import store_statistics
+    from inkplex_data.text_scores import outliers, read_scores
+
+    scored = None if scores is None else read_scores(scores)
 
     with open_store(store, snapshot) as opened:
         table = store_statistics(opened, split=split)
@@ -59,14 +70,19 @@ def stats(
     if json_output:
         for row in [*table.iter_rows(named=True), *summary.problems.iter_rows(named=True)]:
             say(json.dumps(row))
+        if scored is not None:
+            for row in outliers(scored, _OUTLIERS).iter_rows(named=True):
+                say(json.dumps({"outlier": row.pop("call_id"), **row}))
         return
     from rich.console import Console
 
-    from inkplex_data.report.terminal_tables import render_problems, render_statistics
+    from inkplex_data.report.terminal_tables import render_outliers, render_problems, render_statistics
 
     console = Console()
     console.print(render_statistics(table))
     console.print(render_problems(summary))
+    if scored is not None:
+        console.print(render_outliers(scored, most=_OUTLIERS))
 
 
 def report(
@@ -89,6 +105,7 @@ def report(
     codec: str | None = typer.Option(None, help="Where the codec's weights are now, to decode the codes."),
     silent: bool = typer.Option(False, "--silent", help="Leave the sound out: a small page, made at once."),
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
+    scores: Path | None = _SCORES,
 ) -> None:
     """Write pages with summary, distributions, problems, and timelines that can be heard. They need no network.
 
@@ -98,14 +115,23 @@ def report(
     from inkplex_data.cli.bars import progress_bar
     from inkplex_data.report.write_report import write_report
     from inkplex_data.store.reader import open_store
+    from inkplex_data.text_scores import read_scores
 
+    scored = None if scores is None else read_scores(scores)
     with open_store(store, snapshot) as opened:
         sound, reason = (None, "") if silent else _sound(opened, audio, codec)
         if reason:
             say(reason)
         with progress_bar("calls") as progress:
             page = write_report(
-                opened, out, draw=draw, calls=call, sound=sound, silent_because=reason, progress=progress
+                opened,
+                out,
+                draw=draw,
+                calls=call,
+                sound=sound,
+                silent_because=reason,
+                scores=scored,
+                progress=progress,
             )
     say(page)
 

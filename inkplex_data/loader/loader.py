@@ -230,6 +230,7 @@ class Loader:
                 call_ids=None if order.call_ids is None else order.call_ids.get(number),
                 only=order.only,
                 prefix=order.prefix,
+                ranked=order.ranked,
             )
             for number, store in enumerate(self.stores)
         ]

@@ -24,6 +24,8 @@ class Order:
     call_ids: Mapping[int, Collection[str]] | None
     only: CallFilter | None = None
     prefix: str = OWN
+    ranked: tuple[str, ...] | None = None
+    """Calls in the order in which they come; None for the stored one."""
 
     def state(self) -> dict[str, Any]:
         """The same as JSON values, for comparison."""
@@ -46,7 +48,12 @@ class Order:
             ),
             # Said only where it is not the usual one, so that older positions stay valid.
             **({} if self.prefix == OWN else {"prefix": self.prefix}),
+            **({} if self.ranked is None else {"ranked": _digest(self.ranked)}),
         }
+
+
+def _digest(names: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(names).encode()).hexdigest()
 
 
 def _many(value: str | Collection[str]) -> Collection[str]:

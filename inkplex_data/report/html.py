@@ -19,9 +19,11 @@ from inkplex_data.report.svg import html_text as _text
 from inkplex_data.report.svg import severity_class
 from inkplex_data.report.terminal_tables import (
     GROUP_COLUMNS,
+    OUTLIER_COLUMNS,
     SPLIT_COLUMNS,
     byte_count,
     group_rows,
+    outlier_rows,
     percent,
     split_rows,
     summary_facts,
@@ -29,6 +31,7 @@ from inkplex_data.report.terminal_tables import (
 from inkplex_data.store.format import PROBLEMS
 from inkplex_data.store.statistics import measured
 
+OUTLIERS = 20
 LISTED = 1_000
 """Most calls in the table; nobody would read a longer page."""
 INDEX = "index.html"
@@ -40,17 +43,19 @@ def render_page(
     drawn: Iterable[DrawnCall],
     *,
     problems: pl.DataFrame | None = None,
+    scores: pl.DataFrame | None = None,
     listed: int = LISTED,
 ) -> Iterator[str]:
     """The page in pieces, so that only one drawn call is in memory. `calls` and `problems` in the form `format.CALLS` and
     `PROBLEMS`.
 
+    scores: as `text_scores.SCORES`; with them, the calls that surprise most are listed.
     Every text of the store is escaped; what cannot be printed is replaced.
     """
     filters = Filters.of(calls, pl.DataFrame(schema=dict(PROBLEMS)) if problems is None else problems)
 
     def body() -> Iterator[str]:
-        yield from _top(summary, calls)
+        yield from _top(summary, calls, scores)
         yield "<h2>Timelines</h2>\n" + _KEY
         yield filters.bar()
         links: dict[str, str] = {}
@@ -74,12 +79,13 @@ def render_index(
     *,
     problems: pl.DataFrame,
     measures: DrawnMeasures,
+    scores: pl.DataFrame | None = None,
 ) -> Iterator[str]:
     """The first page of a folder; `links` are the pages of its drawn calls. Otherwise as `render_page`."""
     filters = Filters.of(calls, problems)
 
     def body() -> Iterator[str]:
-        yield from _top(summary, calls)
+        yield from _top(summary, calls, scores)
         yield "<h3>Of the drawn calls</h3>\n" + histograms(measures.measured())
         yield "<h2>Calls</h2>\n" + filters.bar()
         first = pl.col("call_id").is_in(list(links))
@@ -111,7 +117,7 @@ def _document(title: str, body: Iterable[str]) -> Iterator[str]:
     yield f"</main><script>{script}</script></body></html>\n"
 
 
-def _top(summary: StoreSummary, calls: pl.DataFrame) -> Iterator[str]:
+def _top(summary: StoreSummary, calls: pl.DataFrame, scores: pl.DataFrame | None) -> Iterator[str]:
     yield '<p class="dim">Calls on the Mimi grid, 12.5 frames per second.</p>\n'
     yield from (f'<p class="warning">{_text(warning)}</p>\n' for warning in summary.warnings)
     yield _tiles(summary)
@@ -120,6 +126,10 @@ def _top(summary: StoreSummary, calls: pl.DataFrame) -> Iterator[str]:
     if summary.groups.height:
         yield "<h2>Origins and targets</h2>\n" + _table(GROUP_COLUMNS, _group_cells(summary))
     yield "<h2>Problems</h2>\n" + _problems(summary)
+    if scores is not None:
+        yield "<h2>Outliers</h2>\n" + _table(
+            OUTLIER_COLUMNS, [[_text(cell) for cell in row] for row in outlier_rows(scores, OUTLIERS)]
+        )
     yield "<h2>Distributions</h2>\n" + _MEASURES + histograms(measured(calls))
 
 

@@ -14,6 +14,8 @@ from inkplex_data.report.histograms import DrawnMeasures
 from inkplex_data.report.html import INDEX, render_call, render_index, render_page
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from inkplex_data.report.call_sound import SoundOf
     from inkplex_data.store.reader import Store
 
@@ -32,13 +34,14 @@ def write_report(
     calls: Sequence[str] = (),
     sound: SoundOf | None = None,
     silent_because: str = "",
+    scores: pl.DataFrame | None = None,
     progress: Told = lambda done, total: None,
 ) -> Path:
     """Write the report to `out` and return the page to open first.
 
     `out` that ends in `.html` is one page; anything else is a folder, new or empty, with `index.html` and a page for each
     drawn call. `calls`: the calls to draw; the first `draw` without them. `sound` makes the sound of a call; without it
-    `silent_because` says why there is none.
+    `silent_because` says why there is none. `scores`: see `html.render_page`.
 
     Raises UsageError for an unknown call, for more calls on one page than `ONE_PAGE`, and for a folder that is not empty;
     OutputError for a full disk.
@@ -60,17 +63,23 @@ def write_report(
                 next_step="Give a folder (`-o report`), or fewer calls.",
             )
         page = render_page(
-            store_summary(store), store.calls().collect(), drawn, problems=store.problems().collect()
+            store_summary(store),
+            store.calls().collect(),
+            drawn,
+            problems=store.problems().collect(),
+            scores=scores,
         )
         with replacing(out) as file:
             file.writelines(piece.encode() for piece in page)
         return out
     with new_folder(out) as folder:
-        _write_folder(store, folder, drawn)
+        _write_folder(store, folder, drawn, scores)
     return out / INDEX
 
 
-def _write_folder(store: Store, folder: Path, drawn: Iterable[DrawnCall]) -> None:
+def _write_folder(
+    store: Store, folder: Path, drawn: Iterable[DrawnCall], scores: pl.DataFrame | None
+) -> None:
     summary = store_summary(store)
     links: dict[str, str] = {}
     measures = DrawnMeasures()
@@ -81,7 +90,12 @@ def _write_folder(store: Store, folder: Path, drawn: Iterable[DrawnCall]) -> Non
         links[call.view.call_id] = name
         _write(folder / name, render_call(call, summary.title))
     page = render_index(
-        summary, store.calls().collect(), links, problems=store.problems().collect(), measures=measures
+        summary,
+        store.calls().collect(),
+        links,
+        problems=store.problems().collect(),
+        measures=measures,
+        scores=scores,
     )
     _write(folder / INDEX, page)
 

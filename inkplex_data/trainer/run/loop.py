@@ -23,13 +23,14 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
 from inkplex_data.atomic import only_writer, write_json
+from inkplex_data.checkpoint_sidecar import check_compatibility
 from inkplex_data.errors import ConfigError, Interrupted
 from inkplex_data.loader import Loader
 from inkplex_data.loader.saved_position import pin, state_digest
 from inkplex_data.plural import counted
 from inkplex_data.trainer.model.speech_model import SpeechModel, StoreIdentity, open_speech_model
 from inkplex_data.trainer.run.bad_samples import BadSamples, refused
-from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility
+from inkplex_data.trainer.run.checkpoint import Checkpoint
 from inkplex_data.trainer.run.checks import PanelChecks, as_check
 from inkplex_data.trainer.run.logs.metrics import MetricsLog
 from inkplex_data.trainer.run.logs.run_progress import TrainReporter

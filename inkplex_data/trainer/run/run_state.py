@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from inkplex_data.checkpoint_sidecar import meta_path, read_profile
 from inkplex_data.errors import CheckpointError
 from inkplex_data.store.format import FORMAT
 from inkplex_data.trainer.memory.connector import MemoryReaders
@@ -23,11 +24,9 @@ from inkplex_data.trainer.run.checkpoint import (
     SUFFIX,
     Checkpoint,
     load_checkpoint,
-    meta_path,
-    read_profile,
     remove_leftovers,
     save_checkpoint,
-    write_sidecar,
+    write_meta,
 )
 from inkplex_data.trainer.run.sharding.parts import divided_like
 from inkplex_data.trainer.run.sharding.shard_files import all_shards, remove_shards
@@ -182,7 +181,7 @@ class CheckpointFolder:
         """Finish what a save of `checkpoint`, the newest, left undone when it was killed: leftovers, and a sidecar."""
         remove_leftovers(self.folder)
         if not meta_path(self.path(update)).exists():
-            write_sidecar(self.path(update), checkpoint)
+            write_meta(self.path(update), checkpoint)
 
     def load_latest(
         self, *, divided: bool = False, but: Collection[int] = ()

@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from inkplex_data.checkpoint_sidecar import new_id
 from inkplex_data.errors import ConfigError
 from inkplex_data.trainer.memory.connector import ConnectedLM
-from inkplex_data.trainer.run.checkpoint import Checkpoint, new_revision
+from inkplex_data.trainer.run.checkpoint import Checkpoint
 from inkplex_data.trainer.run.processes.ranks import Ranks
 from inkplex_data.trainer.run.run_state import MODEL, OPTIMIZER, CheckpointFolder
 from inkplex_data.trainer.run.sharding.parts import is_whole
@@ -32,7 +33,7 @@ def save_divided(
             if ranks.first:
                 folder.save(update, checkpoint)
         return
-    revision = ranks.from_first(new_revision())
+    revision = ranks.from_first(new_id())
     shards = shards_folder(folder.path(update), revision)
     with ranks.alike():
         shards.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def fill_divided(path: Path, checkpoint: Checkpoint, model: ConnectedLM) -> None
 
 def refuse_apart(run: Path, ranks: Ranks) -> None:
     """Raise ConfigError, naming the rank, where a rank's folder `run` is not the one that rank 0 writes into."""
-    name = ranks.from_first(f".meeting-{new_revision()}")
+    name = ranks.from_first(f".meeting-{new_id()}")
     with ranks.alike():
         if ranks.first:
             run.mkdir(parents=True, exist_ok=True)
