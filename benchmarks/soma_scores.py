@@ -21,7 +21,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "examples")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+
 from train_tokenizer import FOLDER, SEED, fillers, read_classes, read_lines
 
 from inkplex_data.soma.app.corpora import open_corpus
@@ -31,7 +33,7 @@ from inkplex_data.soma.score_store import score_store
 from inkplex_data.soma.tokens.soma_tokenizer import SomaTokenizer
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
-from inkplex_data.store.scores import call_surprise
+from inkplex_data.text_scores import call_surprise
 from tests.soma.dialogues import dialogue_part
 from tests.store.made import add_calls, make_store
 
@@ -57,7 +59,7 @@ def made_call(rng: random.Random) -> Said:
     for number, line in enumerate(chosen):
         for name, pair in values.items():
             while f"{{{name}}}" in line:
-                line = line.replace(f"{{{name}}}", rng.choice(pair), 1)
+                line = line.replace(f"{{{name}}}", rng.choice(pair), 1)  # noqa: PLW2901
         said += [((AGENT, CALLER)[number % 2], word) for word in line.split()]
     return said
 
@@ -145,7 +147,9 @@ def main() -> None:
     parser.add_argument("--bands", type=int, default=4)
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--spoiled", type=int, default=3, help="calls spoiled in each way")
-    parser.add_argument("--read-first", type=Path, nargs="*", default=[], help="text that the model reads before")
+    parser.add_argument(
+        "--read-first", type=Path, nargs="*", default=[], help="text that the model reads before"
+    )
     options = parser.parse_args()
     calls = made_calls(options.calls, options.spoiled, random.Random(SEED))
     tokenizer = SomaTokenizer.load()
@@ -158,7 +162,9 @@ def main() -> None:
             if sources:
                 with open_corpus(sources) as corpus:
                     if sources == [str(root)]:
-                        corpus.documents[:] = [d for d in corpus.documents if getattr(d, "call_id", None) in calls]
+                        corpus.documents[:] = [
+                            d for d in corpus.documents if getattr(d, "call_id", None) in calls
+                        ]
                     told = train_pass(
                         learner, model, corpus, tokenizer, TrainOptions(1e9), tell=lambda *_: None
                     ).figures
@@ -179,7 +185,9 @@ def main() -> None:
         named = [name for name in calls if name.startswith(way)]
         ranks = ", ".join(str(order.index(name) + 1) for name in named)
         print(f"{way:15} deviations {', '.join(f'{signed[name]:+.1f}' for name in named)}")
-        print(f"{way:15} AUC {_auc(away, named):.3f} (word length {_auc(baseline, named):.3f})  ranks {ranks} of {len(calls)}")
+        print(
+            f"{way:15} AUC {_auc(away, named):.3f} (word length {_auc(baseline, named):.3f})  ranks {ranks} of {len(calls)}"
+        )
     everything = [name for name in calls if not name.startswith(("whole", "twin"))]
     print(f"{'all':15} AUC {_auc(away, everything):.3f} (word length {_auc(baseline, everything):.3f})")
 

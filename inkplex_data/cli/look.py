@@ -11,7 +11,10 @@ from inkplex_data.cli.say import say
 
 PANEL = "Look"
 _SCORES = typer.Option(
-    None, "--scores", metavar="FILE.parquet", help="What `soma score` wrote: also list the calls that surprise most."
+    None,
+    "--scores",
+    metavar="FILE.parquet",
+    help="What `soma score` wrote: also list the calls that surprise most.",
 )
 _OUTLIERS = 10
 
@@ -51,8 +54,8 @@ def stats(
 
     from inkplex_data.report.gather import store_summary
     from inkplex_data.store.reader import open_store
-    from inkplex_data.store.scores import outliers, read_scores
     from inkplex_data.store.statistics import store_statistics
+    from inkplex_data.text_scores import outliers, read_scores
 
     scored = None if scores is None else read_scores(scores)
 
@@ -90,7 +93,7 @@ def report(
     from inkplex_data.atomic import replacing
     from inkplex_data.report.gather import report_page
     from inkplex_data.store.reader import open_store
-    from inkplex_data.store.scores import read_scores
+    from inkplex_data.text_scores import read_scores
 
     scored = None if scores is None else read_scores(scores)
     with open_store(store, snapshot) as opened, replacing(out) as file:

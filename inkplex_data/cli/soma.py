@@ -46,11 +46,15 @@ def train(
     model: Path = typer.Option(
         ..., "-o", "--out", parser=output, metavar="MODEL.pt", help="The model to go on with, or to make."
     ),
-    bands: int | None = typer.Option(None, help="Bands of a new model, which are its width too; 16 by default."),
+    bands: int | None = typer.Option(
+        None, help="Bands of a new model, which are its width too; 16 by default."
+    ),
     depth: int | None = typer.Option(None, help="Depth of a new model; 4 by default."),
     seed: int | None = typer.Option(None, min=0, help="Seed of a new model; 0 by default."),
     decimation: float | None = typer.Option(
-        None, min=0, help="Gain on the stride between observations; 0 learns from every token. Kept in the model."
+        None,
+        min=0,
+        help="Gain on the stride between observations; 0 learns from every token. Kept in the model.",
     ),
     dream_every: int = typer.Option(0, min=0, help="Batches from one dream to the next; 0 for none."),
     dream_tokens: int = typer.Option(64, min=1, help="Most tokens of a dream."),
@@ -87,7 +91,9 @@ def train(
     else:
         say(f"{model}: learned {_amount(summary.figures)}; {_told(summary.figures.to_json())}")
     if not summary.is_done:
-        raise Interrupted("stopped, and saved", next_step="Run the same command again; it goes on where it was.")
+        raise Interrupted(
+            "stopped, and saved", next_step="Run the same command again; it goes on where it was."
+        )
 
 
 @soma_app.command(name="eval")
@@ -113,9 +119,16 @@ def evaluate(
 @soma_app.command()
 def score(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
-    model: Path = typer.Option(..., "-m", "--model", metavar="MODEL.pt", help="A model that `soma train` saved."),
+    model: Path = typer.Option(
+        ..., "-m", "--model", metavar="MODEL.pt", help="A model that `soma train` saved."
+    ),
     out: Path = typer.Option(
-        Path("scores.parquet"), "-o", "--out", parser=output, metavar="FILE.parquet", help="The table to write."
+        Path("scores.parquet"),
+        "-o",
+        "--out",
+        parser=output,
+        metavar="FILE.parquet",
+        help="The table to write.",
     ),
     show: int = typer.Option(10, min=0, help="How many outliers to print."),
 ) -> None:
@@ -125,7 +138,7 @@ def score(
     from inkplex_data.soma.score_store import score_store
     from inkplex_data.soma.tokens.soma_tokenizer import SomaTokenizer
     from inkplex_data.store.reader import open_store
-    from inkplex_data.store.scores import costly_words, outliers
+    from inkplex_data.text_scores import costly_words, outliers
 
     learner = _loaded(model)
     reporter = reporter_for()
@@ -182,7 +195,9 @@ def dream(
 
 @soma_app.command()
 def models(
-    where: Path = typer.Argument(Path(), metavar="FOLDER|MODEL.pt", help="A folder of models, or one of them."),
+    where: Path = typer.Argument(
+        Path(), metavar="FOLDER|MODEL.pt", help="A folder of models, or one of them."
+    ),
     name: str | None = typer.Option(None, help="Write this name into the model's profile."),
     tagline: str | None = typer.Option(None, help="And this line below it."),
     art: str | None = typer.Option(None, help="And this picture of letters."),

@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from inkplex_data.config.augment import AugmentConfig
 from inkplex_data.config.check_speech import CheckSpeechConfig
 from inkplex_data.config.section import Section as Section  # noqa: PLC0414 - other recipes build on it
-from inkplex_data.config.yamltext import MOST_DEPTH, read_yaml
 from inkplex_data.config.surprise import SurpriseConfig
+from inkplex_data.config.yamltext import MOST_DEPTH, read_yaml
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import WINDOW
 from inkplex_data.resources import resource_folder

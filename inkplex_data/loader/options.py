@@ -18,8 +18,8 @@ from inkplex_data.loader.state_models import refuse_mixed
 from inkplex_data.loader.windows import CONTEXT_FRAMES, Cut, Cutter
 from inkplex_data.store.call_groups import CallFilter, check_filter
 from inkplex_data.store.reader import Store, open_store
-from inkplex_data.store.scores import by_surprise, read_scores
 from inkplex_data.store.snapshot import listed_shard
+from inkplex_data.text_scores import by_surprise, read_scores
 
 if TYPE_CHECKING:
     import torch

@@ -40,7 +40,7 @@ def render_page(
 ) -> Iterator[str]:
     """The page in pieces, so that only one drawn call is in memory. `calls` in the form `format.CALLS`.
 
-    scores: as `store.scores.SCORES`; with them, the calls that surprise most are listed. Every text of the store is escaped; what cannot be printed is replaced.
+    scores: as `text_scores.SCORES`; with them, the calls that surprise most are listed. Every text of the store is escaped; what cannot be printed is replaced.
     """
     style = files("inkplex_data.report").joinpath("style.css").read_text(encoding="utf-8")
     title = _text(summary.title)

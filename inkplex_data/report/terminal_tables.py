@@ -14,7 +14,7 @@ from inkplex_data.clock import US_PER_S
 from inkplex_data.plural import counted
 from inkplex_data.printable import plain
 from inkplex_data.report.summary import StoreSummary
-from inkplex_data.store.scores import costly_words, outliers
+from inkplex_data.text_scores import costly_words, outliers
 
 QUIET = "bright_black"
 SPLIT_COLUMNS = ("split", "#calls", "#families", "#hours", "#with memory")
@@ -108,7 +108,12 @@ def outlier_rows(scores: pl.DataFrame, most: int) -> Iterator[tuple[str, ...]]:
     for row in outliers(scores, most).iter_rows(named=True):
         names = ("bits_per_byte", "agent_bits_per_byte", "caller_bits_per_byte")
         bits = ["–" if row[name] is None else f"{row[name]:.2f}" for name in names]
-        yield row["call_id"], f"{row['deviation']:+.1f}", *bits, " ".join(costly_words(scores, row["call_id"]))
+        yield (
+            row["call_id"],
+            f"{row['deviation']:+.1f}",
+            *bits,
+            " ".join(costly_words(scores, row["call_id"])),
+        )
 
 
 def percent(fraction: float | None) -> str:

@@ -18,7 +18,7 @@ from inkplex_data.soma.tokens.protocol import ROLE, Side, TargetWeights
 from inkplex_data.soma.tokens.soma_tokenizer import TURN, IntArray, SomaTokenizer
 from inkplex_data.soma.tokens.store_text import call_turns, recording_kinds, word_text
 from inkplex_data.soma.tokens.token_stream import TokenBatch
-from inkplex_data.store.scores import SCORES
+from inkplex_data.text_scores import SCORES
 
 if TYPE_CHECKING:
     from inkplex_data.soma.learner.learner import Learner
@@ -35,7 +35,7 @@ Text = tuple[Side | None, Sequence[bytes]]
 def score_store(
     learner: Learner, store: Store, tokenizer: SomaTokenizer, *, advance: Callable[[], object] = lambda: None
 ) -> pl.DataFrame:
-    """`store.scores.SCORES` of every task trace and call of a store. The learner's state is as it was before.
+    """`text_scores.SCORES` of every task trace and call of a store. The learner's state is as it was before.
 
     `advance` is called after each text. Raises StoreCorruptError for damaged bytes.
     """
@@ -53,7 +53,9 @@ def score_store(
     )
 
 
-def costs_of(learner: Learner, tokenizer: SomaTokenizer, turns: Sequence[Text]) -> list[list[tuple[float, int]]]:
+def costs_of(
+    learner: Learner, tokenizer: SomaTokenizer, turns: Sequence[Text]
+) -> list[list[tuple[float, int]]]:
     """Nats and tokens of every part of every turn, read from the learner's state, which stays as it is."""
     spans: list[list[int]] = []
     parts: list[IntArray] = []
@@ -116,8 +118,13 @@ def _call_rows(
         text = " ".join(word["text"] or "" for word in turn.words)
         whole.append(_total("turn", words, **about, **times, text=text))
         rows += words
-    sides = [(None, whole), *((side, [turn for turn in whole if turn["side"] == side]) for side in SIDES.values())]
-    calls = [_total("call", turns, call_id=call_id, side=side) for side, turns in sides if turns or side is None]
+    sides = [
+        (None, whole),
+        *((side, [turn for turn in whole if turn["side"] == side]) for side in SIDES.values()),
+    ]
+    calls = [
+        _total("call", turns, call_id=call_id, side=side) for side, turns in sides if turns or side is None
+    ]
     return [*calls, *whole, *rows]
 
 

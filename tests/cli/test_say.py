@@ -62,6 +62,13 @@ VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("train",): [["none", "-o", "run"], ["store", "-o", "run", "-p", BAD]],
     ("evaluate",): [["none", "store"]],
     ("generate",): [["none", "store", "-o", "g"]],
+    ("soma", "train"): [["none", "-o", "m.pt"], ["corpus/ok.json", "-o", "m.txt"]],
+    ("soma", "eval"): [["none", "none"]],
+    ("soma", "score"): [["store", "-m", "none"]],
+    ("soma", "chat"): [["none"]],
+    ("soma", "dream"): [["none"]],
+    ("soma", "models"): [["corpus"], ["none"], ["none", "--name", BAD]],
+    ("soma", "serve"): [["none"]],
     ("bench",): [[BAD]],
 }  # fmt: skip
 """Arguments for every verb; words are names in the folder of bad name that the test lays out."""

@@ -10,7 +10,7 @@ import polars as pl
 
 from inkplex_data.config.surprise import SurpriseConfig
 from inkplex_data.problems import ProblemLog, refusal
-from inkplex_data.store.scores import call_surprise, costly_words, read_scores
+from inkplex_data.text_scores import call_surprise, costly_words, read_scores
 
 SURPRISE_KEYS: Final = ("surprise",)
 """The recipe keys that `check_surprise` is given."""

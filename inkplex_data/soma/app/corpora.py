@@ -31,7 +31,9 @@ def open_corpus(sources: Sequence[str]) -> Iterator[Corpus]:
     Raises UsageError for a mixture and for what is not there, StoreError for a folder that is no store.
     """
     if not sources:
-        raise UsageError("no corpus is named", next_step="Name a store, files of text, or - for standard input.")
+        raise UsageError(
+            "no corpus is named", next_step="Name a store, files of text, or - for standard input."
+        )
     stores = [source for source in sources if "://" in source or Path(source).is_dir()]
     if (stores or STDIN in sources) and len(sources) > 1:
         raise UsageError(
@@ -48,5 +50,7 @@ def open_corpus(sources: Sequence[str]) -> Iterator[Corpus]:
         paths = [Path(source).resolve() for source in sources]
         for source, path in zip(sources, paths, strict=True):
             if not path.is_file():
-                raise UsageError("there is no such file", where=source, next_step="Name a file of text or a store.")
+                raise UsageError(
+                    "there is no such file", where=source, next_step="Name a file of text or a store."
+                )
         yield Corpus("\n".join(map(str, paths)), [TextFile(path) for path in paths])

@@ -77,7 +77,9 @@ class JsonChild:
                 self._tell(event)
         code = self._process.wait()
         listener.join()
-        self._tell({"event": "ended", "code": code, "stopped": self._stopping, "errors": self._errors.strip()})
+        self._tell(
+            {"event": "ended", "code": code, "stopped": self._stopping, "errors": self._errors.strip()}
+        )
 
     def _complaints(self) -> None:
         assert self._process.stderr is not None

@@ -30,7 +30,9 @@ def made_learner(path: Path, shape: Mapping[str, int | None], *, decimation: flo
     given = {name: value for name, value in shape.items() if value is not None}
     if path.exists():
         learner = Learner.load(path)
-        if other := [f"{name} {value}" for name, value in given.items() if getattr(learner.config, name) != value]:
+        if other := [
+            f"{name} {value}" for name, value in given.items() if getattr(learner.config, name) != value
+        ]:
             raise UsageError(
                 f"this model was not made with {', '.join(other)}",
                 where=str(path),

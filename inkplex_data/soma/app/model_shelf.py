@@ -40,7 +40,9 @@ class ShelvedModel:
     def text(self) -> str:
         """A few lines for people."""
         fields = self.fields
-        head = " · ".join(filter(None, [str(self.path), self.profile.get("name"), self.profile.get("tagline")]))
+        head = " · ".join(
+            filter(None, [str(self.path), self.profile.get("name"), self.profile.get("tagline")])
+        )
         bits = fields.get("bits_per_byte")
         told = (
             f"  {_number(fields.get('parameters'))} parameters, {fields.get('n_bands')} bands, "

@@ -7,6 +7,7 @@ Commands, a line of JSON each: {"do": "chat", "text", "limit", "temperature"}, {
 from __future__ import annotations
 
 import json
+import math
 import queue
 import sys
 import threading
@@ -66,7 +67,7 @@ class TalkChild:
             if do == "chat":
                 report = hear(self._learner, self._tokenizer, command["text"])
                 bits = report.bits_per_byte
-                _tell("heard", bits_per_byte=bits if bits == bits else None)
+                _tell("heard", bits_per_byte=bits if math.isfinite(bits) else None)
             self._say((reply if do == "chat" else dream)(self._learner, self._tokenizer, **options))
             self._look()
 

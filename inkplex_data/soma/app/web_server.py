@@ -62,13 +62,16 @@ def open_server(folder: Path, port: int = 0) -> Iterator[SomaServer]:
     Raises UsageError for a folder that is none, OutputError for a port that is taken.
     """
     if not folder.is_dir():
-        raise UsageError("there is no such folder", where=str(folder), next_step="Make it, or name another one.")
+        raise UsageError(
+            "there is no such folder", where=str(folder), next_step="Make it, or name another one."
+        )
     workshop = Workshop(folder)
     try:
         server = SomaServer(workshop, port)
     except OSError as error:
         raise OutputError(
-            f"port {port} cannot be used: {error.strerror}", next_step="Leave --port out, or name another one."
+            f"port {port} cannot be used: {error.strerror}",
+            next_step="Leave --port out, or name another one.",
         ) from error
     with server:
         try:
@@ -82,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: SomaServer
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:  # noqa: N802  the name that http.server calls
+    def do_GET(self) -> None:
         name = self._name()
         if name == "events":
             self._stream()
@@ -92,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._refuse()
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if self._name() != "do" or not length.isdecimal() or int(length) > _MOST_BYTES:
             self._refuse()

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from inkplex_data.errors import UsageError
 from inkplex_data.soma.app.json_child import Event, JsonChild
@@ -110,9 +110,15 @@ class Workshop:
         return self._start("talk", path, ["-m", "inkplex_data.soma.app.talk_child", str(path)])
 
     def _talk(self, command: Event) -> Event:
-        limit, temperature, text = command.get("limit", 200), command.get("temperature", 0.8), command.get("text")
+        limit, temperature, text = (
+            command.get("limit", 200),
+            command.get("temperature", 0.8),
+            command.get("text"),
+        )
         if type(limit) is not int or not 1 <= limit <= 100_000 or not isinstance(temperature, int | float):
-            raise UsageError("that is no length and temperature", next_step="Give a number of tokens above 0.")
+            raise UsageError(
+                "that is no length and temperature", next_step="Give a number of tokens above 0."
+            )
         if command["do"] == "chat" and not (isinstance(text, str) and text.strip()):
             raise UsageError("there is nothing to say", next_step="Write something.")
         with self._lock:

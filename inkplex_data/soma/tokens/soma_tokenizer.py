@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -64,7 +64,7 @@ class SomaTokenizer:
         """The packaged tokenizer, read once a process."""
         return _packaged()
 
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> tuple[Callable[[], SomaTokenizer], tuple[()]]:
         return (_packaged, ())
 
     def encode(self, data: bytes) -> IntArray:

@@ -69,7 +69,15 @@ def test_a_person_trains_talks_dreams_and_edits_a_profile(page: Any, server: Som
     pid = server.workshop.work["pid"] if server.workshop.work else 0
     expect(page.locator("#work")).to_have_text("idle")
     expect(page.locator("#fault")).to_be_hidden()
-    for title in ("Bits per byte", "Top-1", "Top-5", "Bytes a second", "Stride", "Compression", "Learning rate"):
+    for title in (
+        "Bits per byte",
+        "Top-1",
+        "Top-5",
+        "Bytes a second",
+        "Stride",
+        "Compression",
+        "Learning rate",
+    ):
         expect(page.locator("#charts .card", has=page.get_by_text(title))).to_be_visible()
     assert float(page.locator("#charts .card b").first.inner_text()) > 0
     assert pid and not Path(f"/proc/{pid}").exists()

@@ -68,7 +68,17 @@ def test_tokenizer_roundtrip_including_protocol_control_bytes_and_unicode(data: 
 def test_protocol_pieces_stand_for_no_source_bytes(tokenizer: SomaTokenizer) -> None:
     spelled = "".join(PROTOCOL).encode()
     assert tokenizer.decode(tokenizer.encode(spelled)) == spelled
-    ids = [USER, *tokenizer.encode(b" hi"), TURN, SOMA, *tokenizer.encode(b" you"), TURN, STATE, DREAM, UNKNOWN]
+    ids = [
+        USER,
+        *tokenizer.encode(b" hi"),
+        TURN,
+        SOMA,
+        *tokenizer.encode(b" you"),
+        TURN,
+        STATE,
+        DREAM,
+        UNKNOWN,
+    ]
     assert tokenizer.decode(ids) == b" hi you"
     assert tokenizer.piece_bytes[[UNKNOWN, STATE, TURN, USER, SOMA, DREAM]].sum() == 0
     assert tokenizer.piece(TURN) == "<|turn|>"
@@ -79,7 +89,9 @@ def test_a_text_cut_at_white_space_gives_the_same_tokens(text: str, data: st.Dat
     tokenizer = SomaTokenizer.load()
     source = text.encode("utf-8", "surrogatepass")
     cuts = [
-        i for i in range(1, len(source)) if source[i : i + 1] == b" " or source[i - 1 : i] in (b"\n", b"\t", b"\r")
+        i
+        for i in range(1, len(source))
+        if source[i : i + 1] == b" " or source[i - 1 : i] in (b"\n", b"\t", b"\r")
     ]
     cut = data.draw(st.sampled_from(cuts)) if cuts else 0
     parts = [*tokenizer.encode(source[:cut]), *tokenizer.encode(source[cut:])]

@@ -1,21 +1,33 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from inkplex_data.soma.tokens.soma_tokenizer import SOMA, TURN, USER, SomaTokenizer
-from inkplex_data.soma.tokens.store_text import call_turns, recording_kinds, spoken_turns, store_documents, word_text
+from inkplex_data.soma.tokens.store_text import (
+    call_turns,
+    recording_kinds,
+    spoken_turns,
+    store_documents,
+    word_text,
+)
 from inkplex_data.soma.tokens.token_stream import TokenStream
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import Store, open_store
 from tests.soma.dialogues import dialogue_part
-from tests.store.made import add_calls, add_recordings, make_store, table
+from tests.store.made import add_calls, make_store, table
 
-SAID = [("SPEAKER_MAIN", "hello"), ("SPEAKER_MAIN", "there"), ("x", "good"), ("x", "morning"), ("SPEAKER_MAIN", "bye")]
+SAID = [
+    ("SPEAKER_MAIN", "hello"),
+    ("SPEAKER_MAIN", "there"),
+    ("x", "good"),
+    ("x", "morning"),
+    ("SPEAKER_MAIN", "bye"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
-def words_of(said: list[tuple[str, str]], starts: list[int]):  # noqa: ANN201
+def words_of(said: list[tuple[str, str]], starts: list[int]):
     return table(
         WORDS, len(said), word_ix=np.arange(len(said)), text=[word for _, word in said],
         speaker=[speaker for speaker, _ in said], start_us=starts, end_us=[start + 1 for start in starts],
@@ -65,7 +77,7 @@ def test_a_trace_is_turns_of_one_kind(store: Store) -> None:
     turns = recording_kinds(store, recording_id)
     kinds = [kind for kind, _ in turns]
     assert set(kinds) <= {"user", "thinking", "reply"}
-    assert all(first != second for first, second in zip(kinds, kinds[1:], strict=False))
+    assert all(first != second for first, second in itertools.pairwise(kinds))
     assert {kind: turn.side for kind, turn in turns} == {
         kind: "user" if kind == "user" else "soma" for kind in kinds
     }

@@ -112,7 +112,9 @@ def test_read_ahead_is_bounded_however_long_the_corpus(monkeypatch: pytest.Monke
 
 def test_a_pipe_gives_all_of_its_bytes() -> None:
     out, into = os.pipe()
-    writer = threading.Thread(target=lambda: (os.write(into, b"one two"), os.write(into, b" three"), os.close(into)))
+    writer = threading.Thread(
+        target=lambda: (os.write(into, b"one two"), os.write(into, b" three"), os.close(into))
+    )
     with os.fdopen(out, "rb") as file:
         writer.start()
         batches = taken(TokenStream([Stream(file)], TOKENIZER), 2)
@@ -145,7 +147,9 @@ tokens = st.sampled_from([UNKNOWN, STATE, TURN, USER, SOMA, DREAM, 300, 301, 302
 
 
 @given(st.lists(tokens, max_size=60), st.lists(st.integers(0, 60), max_size=8))
-def test_protocol_aware_corpus_masking_across_arbitrary_block_boundaries(ids: list[int], cuts: list[int]) -> None:
+def test_protocol_aware_corpus_masking_across_arbitrary_block_boundaries(
+    ids: list[int], cuts: list[int]
+) -> None:
     blocks = np.split(np.array(ids, np.int32), sorted(cut for cut in cuts if cut < len(ids)))
     weights = TargetWeights()
     found = np.concatenate([weights.of(block) for block in blocks])
@@ -179,7 +183,13 @@ def test_a_place_that_the_corpus_does_not_have(tmp_path: Path, files: list[Path]
     beyond = Cursor(skip=50, tokens=50, source_bytes=99)
     with pytest.raises(CheckpointError, match="not the one in which the saved place lies"):
         TokenStream([TextFile(tmp_path / "short.txt")], TOKENIZER, beyond).take(1)
-    for body in ({}, None, {"document": 0}, dict(Cursor().to_json(), skip=-1), dict(Cursor().to_json(), skip=0.5)):
+    for body in (
+        {},
+        None,
+        {"document": 0},
+        dict(Cursor().to_json(), skip=-1),
+        dict(Cursor().to_json(), skip=0.5),
+    ):
         with pytest.raises(CheckpointError, match="the saved place in a corpus is not one"):
             Cursor.from_json(body, where="x.pt")
     damaged = tmp_path / "damaged.gz"

@@ -63,8 +63,13 @@ def call_surprise(scores: pl.DataFrame) -> pl.DataFrame:
     calls = scores.filter(pl.col("level") == "call")
     wide = calls.select("call_id").unique(maintain_order=True)
     names = []
-    for side, name in ((None, "bits_per_byte"), *((side, f"{side}_bits_per_byte") for side in ("agent", "caller"))):
-        of_side = calls.filter(pl.col("side").eq_missing(side)).select("call_id", pl.col("bits_per_byte").alias(name))
+    for side, name in (
+        (None, "bits_per_byte"),
+        *((side, f"{side}_bits_per_byte") for side in ("agent", "caller")),
+    ):
+        of_side = calls.filter(pl.col("side").eq_missing(side)).select(
+            "call_id", pl.col("bits_per_byte").alias(name)
+        )
         wide = wide.join(of_side, on="call_id", how="left", maintain_order="left")
         names.append(name)
     return wide.with_columns(_farthest([_deviation(wide[name]) for name in names]).alias("deviation"))

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from inkplex_data.errors import StoreError
-from inkplex_data.store.scores import SCORES, by_surprise, call_surprise, costly_words, outliers, read_scores
+from inkplex_data.text_scores import SCORES, by_surprise, call_surprise, costly_words, outliers, read_scores
 from tests.store.made import table
 
 BITS = {"a": 2.0, "b": 2.2, "c": 1.8, "d": 2.1, "e": 9.0, "f": 0.2, "g": 1.9}
@@ -74,7 +74,12 @@ def test_a_file_of_scores_is_read_and_any_other_refused(tmp_path: Path) -> None:
     scores.drop("nats").write_parquet(tmp_path / "lacking.parquet")
     scores.with_columns(pl.col("nats").cast(pl.String)).write_parquet(tmp_path / "typed.parquet")
     (tmp_path / "text.parquet").write_text("no table")
-    for name, what in (("lacking", "lacks nats"), ("typed", "nats"), ("text", "no file"), ("none", "No such file")):
+    for name, what in (
+        ("lacking", "lacks nats"),
+        ("typed", "nats"),
+        ("text", "no file"),
+        ("none", "No such file"),
+    ):
         with pytest.raises(StoreError, match=what) as caught:
             read_scores(tmp_path / f"{name}.parquet")
         assert "inkplex-data soma score" in (caught.value.next_step or "")
