@@ -5,16 +5,18 @@ All run on one thread, one after another; soma and the GRU read the same tokens 
 closed form of the trace bank saves over ticking, and the peak memory of a short corpus and of one ten times as long.
 
     python benchmarks/soma.py STORE|FILE… [--bands 4] [--depth 2] [--batch 128] [--most-bytes N]
-                              [--memory-mb 1 10] [--only tables|speed|memory]
+                              [--memory-mb 1 10] [--quick] [--only tables|speed|memory]
 
 The default model of soma is `--bands 16 --depth 4`. Orders, gzip and the byte-level soma read the text alone, without the
-protocol pieces that part a store's turns.
+protocol pieces that part a store's turns. Of a JSON document, such as a transcript or a task trace, what is read are its
+sentences: its strings that hold a space.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import math
 import resource
 import subprocess
@@ -68,6 +70,24 @@ class Gru(nn.Module):
     def forward(self, before: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         out, state = self.layer(nn.functional.embedding(before, self.dictionary), state)
         return nn.functional.linear(self.language(out), self.dictionary, self.bias), state
+
+
+def sentences(value: object) -> Iterator[str]:
+    """All strings of a JSON document that hold a space: what is said in a transcript or a trace, without its keys and words."""
+    if isinstance(value, str) and " " in value:
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from sentences(part)
+
+
+def as_text(source: str, folder: Path) -> str:
+    """The file itself, or of a JSON document a file of its sentences."""
+    if not source.endswith(".json"):
+        return source
+    target = folder / f"{len(list(folder.iterdir()))}.txt"
+    target.write_text("\n".join(sentences(json.loads(Path(source).read_bytes()))) + "\n", encoding="utf-8")
+    return str(target)
 
 
 def soma_costs(learner: Learner, batches: Sequence[TokenBatch]) -> Iterator[Cost]:
@@ -143,9 +163,12 @@ def tenths(costs: Iterator[Cost]) -> tuple[list[float], float, float]:
     return list(sums[0] / np.maximum(sums[1], 1) / math.log(2)), nats.sum() / ends[-1] / math.log(2), seconds
 
 
-def tables(sources: Sequence[str], config: SomaConfig, most_bytes: int) -> None:
+def tables(sources: Sequence[str], config: SomaConfig, most_bytes: int, *, quick: bool) -> None:
     tokenizer, batches, read = SomaTokenizer.load(), [], 0
-    with open_corpus(sources) as corpus:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_corpus([as_text(source, Path(folder)) for source in sources]) as corpus,
+    ):
         stream = TokenStream(corpus.documents, tokenizer)
         while read < most_bytes and (batch := stream.take(config.batch)) is not None:
             batches.append(batch)
@@ -168,12 +191,13 @@ def tables(sources: Sequence[str], config: SomaConfig, most_bytes: int) -> None:
         ("GRU", lambda: gru_costs(gru, batches)),
         ("soma, bytes", lambda: soma_costs(by_byte, byte_batches(text, config.batch))),
     ]
-    for name, costs in rows:
+    for name, costs in rows[: 4 if quick else 6]:
         parts, whole, seconds = tenths(costs())
         speeds[name] = len(text) / seconds
         shown = " ".join(f"{part:.2f}" for part in parts)
         print(f"{name:<12} {whole:6.3f} {parts[-1]:10.3f} {speeds[name]:9,.0f}   {shown}", flush=True)
-    print(f"\nsource bytes a second, soma by GRU: {speeds['soma'] / speeds['GRU']:.2f}")
+    if not quick:
+        print(f"\nsource bytes a second, soma by GRU: {speeds['soma'] / speeds['GRU']:.2f}")
 
 
 def speed(config: SomaConfig) -> None:
@@ -238,6 +262,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--most-bytes", type=int, default=10**12)
     parser.add_argument("--memory-mb", type=int, nargs="*", default=[1, 10])
+    parser.add_argument("--quick", action="store_true", help="without the GRU and the byte-level soma")
     parser.add_argument("--only", choices=["tables", "speed", "memory"])
     parser.add_argument("--one-pass-mb", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -248,7 +273,7 @@ def main() -> None:
         one_pass(config, options.one_pass_mb)
         return
     if options.sources and options.only in (None, "tables"):
-        tables(options.sources, config, options.most_bytes)
+        tables(options.sources, config, options.most_bytes, quick=options.quick)
     if options.only in (None, "speed"):
         speed(config)
     if options.only in (None, "memory"):
