@@ -78,6 +78,18 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def machine_faults_said(path: Path) -> Iterator[None]:
+    """What the machine does to who writes `path`, said as such. Raises MachineFault."""
+    try:
+        yield
+    except (OSError, MemoryError, RuntimeError) as error:
+        fault = machine_fault(error, path)
+        if fault is None or fault is error:
+            raise
+        raise fault from error
+
+
 def _errno(error: BaseException) -> int | None:
     """The error's number, if it is one of the machine's."""
     # FFmpeg reports damaged files as input/output errors.
