@@ -154,7 +154,12 @@ def merge(
         ..., metavar="STORE...", help="Finished local stores of one recipe: all parts of a corpus, or any."
     ),
     out: Path = typer.Option(
-        ..., "-o", "--out", parser=output, metavar="STORE", help="Folder of the new store; created if it does not exist."
+        ...,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="STORE",
+        help="Folder of the new store; created if it does not exist.",
     ),
     json_events: bool = typer.Option(False, "--json", help="Print events and the summary as JSON lines."),
 ) -> None:

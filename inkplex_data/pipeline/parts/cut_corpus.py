@@ -32,7 +32,9 @@ class PartName:
         found = _NAME.fullmatch(text)
         if found is None or int(found[1]) > int(found[2]):
             raise UsageError(
-                f"{text!r} is no part", where="--part", next_step="Write, for instance, 3/100: the third of 100."
+                f"{text!r} is no part",
+                where="--part",
+                next_step="Write, for instance, 3/100: the third of 100.",
             )
         return cls(int(found[1]), int(found[2]))
 

@@ -7,28 +7,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.corpus.recordings.states_identity import differing_fields
-from inkplex_data.errors import ConfigError, UsageError
-from inkplex_data.pipeline.ledger import LEDGER
+from inkplex_data.errors import ConfigError, StoreError, UsageError
+from inkplex_data.pipeline.ledger import is_locked
 from inkplex_data.pipeline.target import differing_keys, named
 from inkplex_data.plural import shown
-from inkplex_data.store.files import LocalFiles
 from inkplex_data.store.reader import Store, open_store
 
 _IDENTITIES: Final = ("codec", "tokenizer", "whisper", "model")
 
 
 def finished_store(path: Path) -> Store:
-    """A store that no build is at work on. Raises UsageError."""
-    if (path / LEDGER).exists():
-        raise UsageError(
-            "its build has not finished",
+    """A store with a snapshot that nobody writes now. Raises UsageError, and StoreError while a build is at work on it."""
+    if is_locked(path):
+        raise StoreError(
+            "a build is writing it",
             where=str(path),
-            next_step="Run the build again, or wait for it; then join the stores.",
+            next_step="Wait for it, then run the same command again.",
         )
     store = open_store(path)
-    if not isinstance(store.files, LocalFiles) or not store.complete:
+    if not store.complete:
         store.close()
-        raise UsageError("is no finished store in a local folder", where=str(path), next_step="Build it first.")
+        step = "Run its build again, which goes on from there; then join the stores."
+        raise UsageError("its build has not finished", where=str(path), next_step=step)
     return store
 
 

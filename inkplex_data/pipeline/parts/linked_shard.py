@@ -24,7 +24,9 @@ from inkplex_data.store.publish import ShardInfo, StagedShard
 from inkplex_data.store.reader import Store
 from inkplex_data.store.shard import LOADED_TABLES
 
-_NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES, errno.ENOSYS})
+_NO_LINK: Final = frozenset(
+    {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES, errno.ENOSYS}
+)
 """What a file system answers that cannot link here, or will not link this file."""
 
 
@@ -45,7 +47,9 @@ def write_linked_shard(
     """
     staged = StagedShard(root, info.kind, shard)
     try:
-        same = {name: digest for name, digest in info.files.items() if name.removesuffix(".parquet") not in tables}
+        same = {
+            name: digest for name, digest in info.files.items() if name.removesuffix(".parquet") not in tables
+        }
         for name, digest in same.items():
             place = staged.folder / name
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +67,9 @@ def write_linked_shard(
         staged.abort()
 
 
-def renumbered(store: Store, info: ShardInfo, name: str, column: str, new: Mapping[int, int]) -> dict[str, NewTable]:
+def renumbered(
+    store: Store, info: ShardInfo, name: str, column: str, new: Mapping[int, int]
+) -> dict[str, NewTable]:
     """The table `name` of a shard with other numbers in `column`, under its name; nothing where the shard has no such
     table."""
     if f"{name}.parquet" not in info.files:

@@ -21,7 +21,15 @@ from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, rec
 from inkplex_data.plural import shown
 from inkplex_data.problems import Problem
 
-COMPARED: Final = ("call_id", "call_ix", "family", "split", "audio_sha256", "audio_fingerprint", "recording_id")
+COMPARED: Final = (
+    "call_id",
+    "call_ix",
+    "family",
+    "split",
+    "audio_sha256",
+    "audio_fingerprint",
+    "recording_id",
+)
 """Columns of the calls table that the plan reads, beside the sidecar's identity."""
 
 
@@ -83,7 +91,9 @@ class _Merge:
             for row in source.calls.iter_rows(named=True)
         ]
         rows.sort(
-            key=lambda row: (row["call_ix"], row["source"]) if self.are_parts else (row["source"], row["call_ix"])
+            key=lambda row: (
+                (row["call_ix"], row["source"]) if self.are_parts else (row["source"], row["call_ix"])
+            )
         )
         self._refuse_twice(rows)
         splits = self._splits(rows)
@@ -192,7 +202,9 @@ class _Merge:
         owners: dict[str, tuple[int, str]] = {}
         other: dict[tuple[int, str], int] = {}
         for place, source in enumerate(self.sources):
-            for recording_id, sha256 in source.recordings.select("recording_id", "content_sha256").iter_rows():
+            for recording_id, sha256 in source.recordings.select(
+                "recording_id", "content_sha256"
+            ).iter_rows():
                 owner, own = owners.setdefault(recording_id, (place, sha256))
                 if own != sha256:
                     other[place, recording_id] = owner
@@ -222,7 +234,10 @@ class _Merge:
         """Numbers in the order of the first calls, states of one width together, as a build gives them."""
         used = {row["recording_id"]: None for row in rows if row["recording_id"] is not None}
         rest = {
-            one: None for source in self.sources for one in source.recordings["recording_id"] if one not in used
+            one: None
+            for source in self.sources
+            for one in source.recordings["recording_id"]
+            if one not in used
         }
         widths = {
             one: width
@@ -240,7 +255,9 @@ class _Merge:
         first: dict[str, tuple[int, str]] = {}
         voices: dict[str, str] = {}
         for place, source in enumerate(self.sources):
-            for name, voice, where in source.prefixes.select("prefix_id", "voice", "voice_source").iter_rows():
+            for name, voice, where in source.prefixes.select(
+                "prefix_id", "voice", "voice_source"
+            ).iter_rows():
                 first.setdefault(name, (place, name))
                 if where is not None and where.startswith("file:"):
                     voices[name] = voice

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from inkplex_data.config.recipe import Recipe
 from inkplex_data.errors import StoreError, UsageError
 from inkplex_data.machine import machine_faults_said
 from inkplex_data.output_path import output_path
@@ -30,8 +30,8 @@ from inkplex_data.pipeline.standing.copied_members import Copies
 from inkplex_data.pipeline.target import Target, open_target, refuse_foreign, stored_recipe
 from inkplex_data.plural import shown
 from inkplex_data.problems import Problem
-from inkplex_data.store.describe import PIECES_KEY, write_description
-from inkplex_data.store.digests import FileDigest
+from inkplex_data.store.describe import PIECES_KEY, STORE_KEY, read_description, write_description
+from inkplex_data.store.digests import digest_stored
 from inkplex_data.store.files import LocalFiles
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import Store
@@ -57,108 +57,135 @@ def merge_stores(sources: Sequence[Path], store: Path, *, reporter: Reporter | N
     refuse_foreign(root)
     for path in sources:
         if root.resolve().is_relative_to(path.resolve()) or path.resolve().is_relative_to(root.resolve()):
-            raise UsageError("is one of the stores to be joined, or in one", where=str(store), next_step="Choose another -o.")
+            raise UsageError(
+                "is one of the stores to be joined, or in one",
+                where=str(store),
+                next_step="Choose another -o.",
+            )
     with ExitStack() as stack, machine_faults_said(root):
         opened = [stack.enter_context(finished_store(path)) for path in sources]
         opened = in_order(opened)
         refuse_different(opened)
-        recipe = next(recipe for path in sources if (recipe := stored_recipe(path)) is not None)
+        recipe = stored_recipe(Path(opened[0].root))
+        assert recipe is not None
+        plan = plan_merge(
+            [_tables(one) for one in opened],
+            are_parts="part" in opened[0].description,
+            seed=recipe.splits.seed,
+        )
+        merge = _Merge(root, opened, plan, reporter)
+        if (root / STORE_KEY).exists():  # so that nothing is touched of a store that is another one
+            merge.refuse_other(read_description(root))
         ledger = Ledger(root)
         with ledger.locked():
-            merge = _Merge(open_target(root, recipe), opened, recipe, reporter)
-            plan = merge.go()
+            merge.go(open_target(root, recipe))
             ledger.remove()
-    refusals = Refusals(root)
-    refusals.extend(merge.refused(plan))
+        refusals = Refusals(root)
+        refusals.extend(merge.refused)
     return summarise(store, list(plan.calls), gone=(), is_updated=False, refusals=refusals)
 
 
 @dataclass(frozen=True)
 class _Merge:
-    target: Target
+    root: Path
     stores: Sequence[Store]
-    recipe: Recipe
+    plan: MergePlan
     reporter: Reporter
 
-    def go(self) -> MergePlan:
-        target = self.target
-        merged = [_snapshot_sha256(store) for store in self.stores]
-        if target.described is not None and target.described.get(MERGED) != merged:
+    def refuse_other(self, described: Mapping[str, Any] | None) -> None:
+        """Raise UsageError where the output has a `store.json` that is not of this merge."""
+        if described is not None and described.get(MERGED) != self._merged:
             raise UsageError(
                 "holds another store, or one that other stores were joined into",
-                where=str(target.root),
+                where=str(self.root),
                 next_step="Choose another folder for -o.",
             )
-        plan = plan_merge(
-            [_tables(store) for store in self.stores],
-            are_parts="part" in self.stores[0].description,
-            seed=self.recipe.splits.seed,
-        )
+
+    def go(self, target: Target) -> None:
+        self.refuse_other(target.described)
         if target.snapshot is None:
-            self._describe(merged)
-            self._write(plan)
+            self._describe()
+            self._write(target)
         elif target.lost:
             raise StoreError(
                 f"shards are gone or damaged: {shown([ref.key for ref in target.lost])}",
-                where=str(target.root),
+                where=str(self.root),
                 next_step="Restore them from a copy, or join the stores into another folder.",
             )
+        # One that was added to since has its own refusals.
         if target.snapshot is None or target.snapshot.number == 1:
-            publish_snapshot(target.root, refused=self.refused(plan))
-        return plan
+            publish_snapshot(self.root, refused=self.refused)
 
-    def refused(self, plan: MergePlan) -> list[Problem]:
+    @cached_property
+    def refused(self) -> list[Problem]:
         """What the sources refused, and what cannot be in one store, as one build would list it."""
         found = [problem for store in self.stores for problem in store.snapshot.refused]
-        kept = (problem for problem in (*found, *plan.refused) if problem.call_id not in plan.calls)
+        kept = (problem for problem in (*found, *self.plan.refused) if problem.call_id not in self.plan.calls)
         return sorted(dict.fromkeys(kept), key=lambda problem: problem.call_id)
 
-    def _describe(self, merged: Sequence[str]) -> None:
+    @cached_property
+    def _merged(self) -> list[str]:
+        keys = [(store.files, snapshot_key(store.snapshot.number)) for store in self.stores]
+        return [digest_stored(files, key).sha256 for files, key in keys]
+
+    def _describe(self) -> None:
         """`store.json`: what the stores have in common, and which they are."""
         described: dict[str, Any] = {}
         for store in self.stores:
-            described |= {name: value for name, value in store.description.items() if described.get(name) is None}
+            described |= {
+                name: value for name, value in store.description.items() if described.get(name) is None
+            }
         described.pop("part", None)
-        files = LocalFiles(self.target.root)
-        pieces = next((found for store in self.stores if (found := store.files.read(PIECES_KEY)) is not None), None)
+        files = LocalFiles(self.root)
+        pieces = next(
+            (found for store in self.stores if (found := store.files.read(PIECES_KEY)) is not None), None
+        )
         if pieces is not None:
             files.write(PIECES_KEY, pieces)
-        write_description(self.target.root, {**described, MERGED: list(merged)})
+        write_description(self.root, {**described, MERGED: self._merged})
 
-    def _write(self, plan: MergePlan) -> None:
+    def _write(self, target: Target) -> None:
         copies = [Copies(store) for store in self.stores]
         rows = [
             {row["prefix_id"]: row for row in store.catalog.frame("prefixes").iter_rows(named=True)}
             for store in self.stores
         ]
-        write_prefixes(self.target, [copies[place].prefix(rows[place][name]) for place, name in plan.prefixes])
+        write_prefixes(
+            target, [copies[place].prefix(rows[place][name]) for place, name in self.plan.prefixes]
+        )
         for kind in ("recordings", "calls"):
-            listed = [(place, ref) for place, store in enumerate(self.stores) for ref in store.snapshot.of_kind(kind)]
+            listed = [
+                (place, ref)
+                for place, store in enumerate(self.stores)
+                for ref in store.snapshot.of_kind(kind)
+            ]
             self.reporter.stage(f"merge {kind}", len(listed), unit="shards")
             for shard, (place, ref) in enumerate(listed):
                 write = self._write_recordings if kind == "recordings" else self._write_calls
-                write(plan, shard, ref, copies[place], place)
+                write(target, shard, ref, place, copies[place])
                 self.reporter.advance(f"merge {kind}")
-            self.target.drop_beyond(kind, len(listed) - 1)
+            target.drop_beyond(kind, len(listed) - 1)
 
     def _write_recordings(
-        self, plan: MergePlan, shard: int, ref: ShardRef, copies: Copies, place: int
+        self, target: Target, shard: int, ref: ShardRef, place: int, copies: Copies
     ) -> None:
         store = self.stores[place]
         info = listed_shard(store.files, ref)
         before = stored_table(store, info, "recordings").read()
-        kept = [name for name in before["recording_id"] if plan.recording_of[name] == place]
-        new = {name: plan.recording_ix[name] for name in kept}
+        kept = [name for name in before["recording_id"] if self.plan.recording_of[name] == place]
+        new = {name: self.plan.recording_ix[name] for name in kept}
         stamp_ = stamp([ref.sha256, list(new.items())])
-        if self.target.is_published("recordings", shard, stamp_):
+        if target.is_published("recordings", shard, stamp_):
             return
-        self.target.note("recordings", shard, stamp_)
+        target.note("recordings", shard, stamp_)
         if len(kept) < before.height:
             table = store.catalog.frame("recordings")
-            rows = table.filter(pl.col("recording_id").is_in(kept), pl.col("shard") == ref.shard).iter_rows(named=True)
+            rows = table.filter(pl.col("recording_id").is_in(kept), pl.col("shard") == ref.shard).iter_rows(
+                named=True
+            )
             members = [copies.recording({**row, "recording_ix": new[row["recording_id"]]}) for row in rows]
             if members:
-                write_recording_shard(self.target, shard, members)
+                write_recording_shard(target, shard, members)
             return
         ix = dict(zip(before["recording_ix"], new.values(), strict=True))
         rows_now = before.with_columns(
@@ -168,26 +195,26 @@ class _Merge:
         tables = {"recordings": NewTable(before.schema, [rows_now])}
         if any(old != now for old, now in ix.items()):
             tables |= renumbered(store, info, "tokens", "recording_ix", ix)
-        write_linked_shard(self.target.root, shard, store, info, tables)
+        write_linked_shard(self.root, shard, store, info, tables)
 
-    def _write_calls(
-        self, plan: MergePlan, shard: int, ref: ShardRef, copies: Copies, place: int
-    ) -> None:
+    def _write_calls(self, target: Target, shard: int, ref: ShardRef, place: int, copies: Copies) -> None:
         store = self.stores[place]
         info = listed_shard(store.files, ref)
         before = stored_table(store, info, "calls").read()
-        new = {name: plan.calls[name] for name in before["call_id"] if name in plan.calls}
+        new = {name: self.plan.calls[name] for name in before["call_id"] if name in self.plan.calls}
         if len(new) < before.height:
             rows = store.catalog.frame("calls").filter(pl.col("shard") == ref.shard).iter_rows(named=True)
             write_call_shard(
-                self.target, shard, [_member(copies, row, new[row["call_id"]]) for row in rows if row["call_id"] in new]
+                target,
+                shard,
+                [_member(copies, row, new[row["call_id"]]) for row in rows if row["call_id"] in new],
             )
             return
         stamp_ = stamp([ref.sha256, [[name, asdict(settled)] for name, settled in new.items()]])
-        if self.target.is_published("calls", shard, stamp_):
+        if target.is_published("calls", shard, stamp_):
             return
-        self.target.note("calls", shard, stamp_)
-        write_linked_shard(self.target.root, shard, store, info, _call_tables(store, info, before, shard, new))
+        target.note("calls", shard, stamp_)
+        write_linked_shard(self.root, shard, store, info, _call_tables(store, info, before, shard, new))
 
 
 def _call_tables(
@@ -203,7 +230,9 @@ def _call_tables(
     if any(one.reason for one in new.values()):
         reasons = pl.Series("reason", [one.reason for one in new.values()], pl.String)
         known = pl.col("family_reason") if "family_reason" in before.columns else pl.lit(None, pl.String)
-        now = now.with_columns(pl.concat_str([known, reasons], separator="; ", ignore_nulls=True).alias("family_reason"))
+        now = now.with_columns(
+            pl.concat_str([known, reasons], separator="; ", ignore_nulls=True).alias("family_reason")
+        )
         now = now.with_columns(pl.col("family_reason").replace("", None))
     tables = {"calls": NewTable(now.schema, [now])}
     ix = dict(zip(before["call_ix"], now["call_ix"], strict=True))
@@ -220,7 +249,12 @@ def _call_tables(
 def _member(copies: Copies, row: Mapping[str, Any], settled: Settled) -> CallMember:
     """A call that leaves its shard because another call of it is refused."""
     reasons = [reason for reason in (row.get("family_reason"), settled.reason) if reason]
-    now = {**row, "call_ix": settled.call_ix, "family": settled.family, "family_reason": "; ".join(reasons) or None}
+    now = {
+        **row,
+        "call_ix": settled.call_ix,
+        "family": settled.family,
+        "family_reason": "; ".join(reasons) or None,
+    }
     member = copies.call(now, prefix_id=row["prefix_id"], partner=settled.partner, notes=None)
     notes = [settled.note] if settled.note is not None else []
 
@@ -241,8 +275,3 @@ def _tables(store: Store) -> SourceTables:
         store.catalog.frame("recordings"),
         store.catalog.frame("prefixes"),
     )
-
-
-def _snapshot_sha256(store: Store) -> str:
-    return FileDigest.of(store.files.read(snapshot_key(store.snapshot.number)) or b"").sha256
-

@@ -10,9 +10,7 @@ import pytest
 from inkplex_data.pipeline.outcome import Summary
 from inkplex_data.pipeline.parts.cut_corpus import PartName
 from inkplex_data.pipeline.run import build_store
-from tests.pipeline.standing.conftest import Standing, made, own_cache
-
-__all__ = ["made", "own_cache"]
+from tests.pipeline.standing.conftest import Standing
 
 PARTS = 3
 
