@@ -209,8 +209,8 @@ class _Merge:
                 if own != sha256:
                     other[place, recording_id] = owner
         for row in rows:
-            if (owner := other.get((row["source"], row["recording_id"]))) is not None:
-                what = f"its recording {row['recording_id']!r} differs from the one with that id in {self._name(owner)}"
+            if (holder := other.get((row["source"], row["recording_id"]))) is not None:
+                what = f"its recording {row['recording_id']!r} differs from the one with that id in {self._name(holder)}"
                 self._refuse(row["call_id"], "recording-id-twice", what)
         return {recording_id: owner for recording_id, (owner, _) in owners.items()}
 

@@ -55,7 +55,7 @@ def same_content(one: Path, other: Path) -> None:
             assert np.array_equal(
                 ours.call(call_id).stream(stream.name), theirs.call(call_id).stream(stream.name)
             )
-    for recording_id, shard in ours.recordings().select("recording_id", "shard").collect().iter_rows():
+    for recording_id in ours.recordings().collect()["recording_id"]:
         rows = [store.recording_row(recording_id) for store in (ours, theirs)]
         states = [
             store.states(row["shard"]).read_rows(row["token_offset"], row["token_offset"] + row["tokens"])
