@@ -15,9 +15,21 @@ from inkplex_data.pipeline.parts.cut_corpus import CorpusPart, PartName, cut_cor
 
 
 def entry(name: str, family: str, **more: Any) -> CallEntry:
-    return CallEntry(
-        call_id=name, audio=Path(f"{name}.wav"), channels=None, family=family, source=name, **more
+    nothing = dict.fromkeys(
+        (
+            "words",
+            "sidecar",
+            "recording",
+            "split",
+            "role",
+            "voice",
+            "text_conditions",
+            "duration_s",
+            "channels",
+        )
     )
+    known = {"audio": Path(f"{name}.wav"), "recording_starts_at_us": 0, "source": name, "where": name}
+    return CallEntry(call_id=name, family=family, **{**nothing, **known, **more})
 
 
 def parts(entries: list[CallEntry], of: int) -> list[CorpusPart]:
