@@ -31,6 +31,7 @@ RAW = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\
 VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("build",): [["corpus", "-o", "out", "-p", "moshi_stereo", "--codec", "untrained:0", "--workers", "1"], ["none", "-o", "o"],
                  ["corpus", "-o", "out", "-p", BAD], ["corpus", "-o", "out", "--set", f"{BAD}=1"]],
+    ("merge",): [["store", "-o", "out"], ["store", "store", "-o", "out"], ["none", "-o", "out"]],
     ("demo",): [["-o", "corpus"]],
     ("align",): [["none"], ["corpus", "--text", "none"]],
     ("diarize",): [["none", "-o", "out"], ["corpus", "-o", "out", "--rttm", "none"]],
