@@ -96,7 +96,7 @@ def _deviation(values: pl.Series) -> pl.Series:
     """Robust standard deviations from the median; where most values are one, any other is infinitely far from it."""
     away = values - values.median()
     spread = away.abs().median()
-    if spread:
+    if isinstance(spread, int | float) and spread:
         return away / (_NORMAL * spread)
     return pl.select(pl.when(away == 0).then(0.0).otherwise(away.sign() * float("inf"))).to_series()
 
