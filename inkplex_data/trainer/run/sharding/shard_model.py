@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Shard
 from torch.nn import Parameter
 
 from inkplex_data.trainer.memory.connector import ConnectedLM
@@ -48,7 +48,13 @@ def shard_model(model: ConnectedLM, ranks: Ranks, dtype: torch.dtype) -> None:
     for module in (*blocks(model.lm), model.lm):
         widen(module)
         # Also what lies outside the blocks is given up behind a forward: between two there are parts alone.
-        fully_shard(module, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
+        fully_shard(
+            module,
+            mesh=mesh,
+            mp_policy=policy,
+            reshard_after_forward=True,
+            shard_placement_fn=lambda weight: _cut_along(weight, ranks.world_size),
+        )
         part = cast(FSDPModule, module)
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)
@@ -57,6 +63,16 @@ def shard_model(model: ConnectedLM, ranks: Ranks, dtype: torch.dtype) -> None:
     if model.memory is not None:
         model.memory.to(ranks.device)
     model.sharded = True
+
+
+def _cut_along(weight: Parameter, world_size: int) -> Shard | None:
+    """Along which axis a weight is divided; None for the usual first one. Adapters and norms have a first axis of 1, which
+    would leave all of them on rank 0; other axes must divide evenly."""
+    if weight.shape[0] >= world_size:
+        return None
+    return next(
+        (Shard(axis) for axis, size in enumerate(weight.shape) if size and size % world_size == 0), None
+    )
 
 
 def compile_blocks(lm: PersonaPlexLM) -> None:
