@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, RequestPlan, plan_capture
-from inkplex_data.memory.capture.inkling import Inkling, fork_cache, share_prefix
+from inkplex_data.memory.capture.inkling import Inkling
+from inkplex_data.memory.capture.inkling_cache import fork_cache, share_prefix
 from inkplex_data.memory.capture.native_input import Audio
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_tensor
 from inkplex_data.memory.ownership import Ownership, Request

@@ -14,7 +14,8 @@ import torch
 
 from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture.capture_states import capture_rows, capture_states
-from inkplex_data.memory.capture.inkling import Inkling, fork_cache, load_inkling, share_prefix
+from inkplex_data.memory.capture.inkling import Inkling, load_inkling
+from inkplex_data.memory.capture.inkling_cache import fork_cache, share_prefix
 from inkplex_data.memory.capture.state_source import CapturedStates
 from tests.memory.asked import FORKED, Asked, context_of
 from tests.memory.identified import HEADER
