@@ -22,6 +22,7 @@ from inkplex_data.cli import (
     exchange,
     imports,
     look,
+    record,
     speech,
     stages,
     train,
@@ -63,7 +64,7 @@ def _root(
     pass
 
 
-for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, train, bench):
+for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, record, train, bench):
     group.register(app)
 
 

@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any
+from typing import Any, Final
 
 from inkplex_data.errors import UsageError
 from inkplex_data.memory.ownership import Ownership
+
+
+MOST_CHUNK_TOKENS: Final = 8_192
+"""A longer chunk is no faster: every expert has work already."""
+SCORE_BYTES: Final = 16
+"""Memory that one score of one head takes while a block's attention is computed: bias, mask and their copies."""
 
 
 @dataclass(frozen=True)
@@ -21,21 +27,36 @@ class ChunkRule:
     """How a context is cut into the chunks of a prefill.
 
     A chunk has `chunk_tokens` tokens while attention's scores, one for each token of the chunk and each
-    position of the context so far, are at most 3 × chunk_tokens²; then fewer, so that working memory stays
-    flat while the context grows. It never has less than a sixteenth: a forward pass costs something by
-    itself. Which experts a bfloat16 model takes depends on the cut, so the rule belongs to the identity of
+    position of the context so far, are at most `most_scores`, or 3 × chunk_tokens² where that is None; then fewer, so
+    that working memory stays flat while the context grows. It never has less than a sixteenth: a forward pass costs
+    something by itself. Which experts a bfloat16 model takes depends on the cut, so the rule belongs to the identity of
     what was captured.
     """
 
     chunk_tokens: int
+    most_scores: int | None = None
 
     def __post_init__(self) -> None:
         if self.chunk_tokens < 1:
             raise UsageError(f"a chunk has at least one token, not {self.chunk_tokens}")
 
+    @classmethod
+    def of(cls, given: int | ChunkRule) -> ChunkRule:
+        """A rule, or the one of chunks of so many tokens."""
+        return given if isinstance(given, ChunkRule) else cls(given)
+
+    @classmethod
+    def fitting(cls, room_bytes: int, heads: int) -> ChunkRule:
+        """The largest chunks whose attention takes at most `room_bytes` in a block of `heads` heads.
+
+        Both numbers are powers of two, so that a little more or less memory does not change them.
+        """
+        scores = _power_of_two(room_bytes // (heads * SCORE_BYTES))
+        return cls(min(MOST_CHUNK_TOKENS, _power_of_two(isqrt(scores))), scores)
+
     @property
     def scores(self) -> int:
-        return 3 * self.chunk_tokens**2
+        return self.most_scores or 3 * self.chunk_tokens**2
 
     @property
     def smallest(self) -> int:
@@ -60,6 +81,10 @@ class ChunkRule:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for `store.json`."""
         return {"chunk_tokens": self.chunk_tokens, "scores": self.scores, "smallest": self.smallest}
+
+
+def _power_of_two(limit: int) -> int:
+    return 1 << (max(1, limit).bit_length() - 1)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def capture_states(
     requests: Sequence[Request],
     model: Inkling,
     *,
-    chunk_tokens: int = 512,
+    chunk_tokens: int | ChunkRule = 512,
     source: str = "recording.jsonl",
     audio: Audio | None = None,
 ) -> Iterator[tuple[int, int, NDArray[np.uint16]]]:
@@ -61,18 +61,18 @@ def capture_rows(
     requests: Sequence[Request],
     model: Inkling,
     *,
-    chunk_tokens: int = 512,
+    chunk_tokens: int | ChunkRule = 512,
     source: str = "recording.jsonl",
     audio: Audio | None = None,
 ) -> Iterator[tuple[int, int, torch.Tensor]]:
-    """As `capture_states`, before rounding: [n, 3, D] in the model's dtype and on its device."""
+    """As `capture_states`, before rounding: [n, 3, D] in the model's dtype, which hold until the next are asked for."""
     ownership = Ownership(requests, source=source)
     by_number = {request.call: request for request in requests}
     for request in requests:
         check_request(request, model, source=source, audio=audio)
     kept: dict[Fork, Any] = {}
     cache: Any = None
-    for plan in plan_capture(ownership, ChunkRule(chunk_tokens)):
+    for plan in plan_capture(ownership, ChunkRule.of(chunk_tokens)):
         cache = _start(plan, kept, model)
         request = by_number[plan.number]
         mine: list[Any] = []

@@ -6,6 +6,7 @@ zero-based blocks of those numbers, 42 is the output of the final RMSNorm. The r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inkplex_data.libraries import require
+from inkplex_data.memory.capture.capture_plan import ChunkRule
 from inkplex_data.memory.capture.inkling_small import build_small
 from inkplex_data.memory.capture.inkling_source import find_checkpoint, small_seed
 from inkplex_data.memory.capture.inkling_weights import (
@@ -23,6 +25,7 @@ from inkplex_data.memory.capture.inkling_weights import (
     load_weights,
     one_device,
     quiet_transformers,
+    room_bytes,
     weights_sha256,
 )
 from inkplex_data.memory.capture.row_taps import RowTaps
@@ -68,6 +71,17 @@ class Inkling:
         self._taps = RowTaps(self.text)
         self._loaded = loaded
         self.identity = ModelIdentity(model_id, weights_sha256(loaded), untrained, self.width, dtype)
+
+    @property
+    def rank(self) -> int:
+        """The number of this process among those that share the model; the first one writes."""
+        return int(os.environ["RANK"]) if self._loaded.processes > 1 else 0
+
+    def chunk_rule(self) -> ChunkRule:
+        """The chunks that the devices have room for; the small model's are always the same."""
+        if self.identity.untrained:
+            return ChunkRule(512)
+        return ChunkRule.fitting(room_bytes(self.text), int(self.text.config.num_attention_heads))
 
     def new_cache(self) -> Any:
         """An empty cache. Without the configuration it would have no place for the short convolutions' states."""

@@ -23,6 +23,8 @@ SPREADS: Final = ("balanced", "balanced_low_0", "sequential")
 """Ways in which transformers spreads a model over all devices, then the host's memory, then the disk."""
 ROOM: Final = 0.8
 """Share of a GPU that weights may take; the rest is for caches and the chunk in work."""
+HOST_ROOM_BYTES: Final = 4 << 30
+"""Not what is free at the moment: the same recording is to be cut alike on every machine."""
 QUANTISERS: Final = {
     "awq": "gptqmodel",
     "bitsandbytes": "bitsandbytes",
@@ -263,6 +265,18 @@ def execution_device(module: Any) -> torch.device:
 
     weight = next(module.parameters())
     return torch.device(module._hf_hook.execution_device) if weight.is_meta else weight.device
+
+
+def room_bytes(model: Any) -> int:
+    """Memory for the chunk in work: half of what weights leave on the fullest GPU, or `HOST_ROOM_BYTES` without one."""
+    import torch
+
+    places = [execution_device(layer) for layer in model.layers]
+    gpus = {place for place in places if place.type == "cuda"}
+    free = [
+        torch.cuda.get_device_properties(gpu).total_memory - torch.cuda.memory_allocated(gpu) for gpu in gpus
+    ]
+    return min(free, default=2 * HOST_ROOM_BYTES) // 2
 
 
 @contextmanager

@@ -64,12 +64,13 @@ def capture_recording(
     out: Path,
     model: Inkling,
     *,
-    chunk_tokens: int = 512,
+    chunk_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> StatedRecording:
     """Write `OUT/NAME.recording.jsonl` with the states that `model` computes for the recording `path`.
 
-    The header and every file name the model, its chunks and the input. Raises RecordingError as `CapturedStates` and
+    The header and every file name the model, its chunks (`chunk_tokens`, or as its devices have room) and the input.
+    Where several processes share the model, all of them compute and the first one writes. Raises RecordingError as `CapturedStates` and
     `capture_states` do, OutputError as `only_writer` does.
     """
     recording = read_recording(path)
@@ -79,6 +80,11 @@ def capture_recording(
     files: dict[int, Path] = {}
     source = CapturedStates(recording.header, requests, model, chunk_tokens, path.name)
     ids = {request.call: request.ids for request in requests}
+    if model.rank:
+        deque(source.blocks(), maxlen=0)
+        return StatedRecording(
+            _recording(path, out), recording.header.recording, len(requests), meter.total, source.identity
+        )
     with only_writer(_states_folder(path, out)):
         for number, group in groupby(source.blocks(), key=lambda block: block[0]):
             if not files:
@@ -329,7 +335,7 @@ class _Meter:
     """Counts rows of states as they pass."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
-        self._total, self._progress = total, progress
+        self.total, self._progress = total, progress
         self._done = 0
 
     def passing(self, blocks: Iterable[NDArray[np.uint16]]) -> Iterator[NDArray[np.uint16]]:
@@ -337,4 +343,4 @@ class _Meter:
             yield block
             self._done += len(block)
             if self._progress is not None:
-                self._progress(self._done, self._total)
+                self._progress(self._done, self.total)
