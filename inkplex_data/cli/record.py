@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import typer
 
 from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
+
+PANEL = "Exchange"
 
 
 def record(
@@ -37,10 +40,8 @@ def record(
     sessions = ProxySessions(out, encoder_for(tokenizer), engine=without_secrets(engine))
     with only_writer(out), EngineProxy(engine, sessions, port=port) as proxy:
         say(f"{proxy.url}/v1 → {without_secrets(engine)}: recording into {out}")
-        try:
+        with suppress(KeyboardInterrupt):
             proxy.serve_forever()
-        except KeyboardInterrupt:
-            pass
     written = [one.recorder for one in sessions.sessions if one.recorder is not None]
     tokens = sum(one.tokens for one in written)
     say(f"{out}: {counted(len(written), 'recording')}, {counted(tokens, 'token')}")
@@ -50,4 +51,4 @@ def record(
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
-    app.command()(record)
+    app.command(rich_help_panel=PANEL)(record)

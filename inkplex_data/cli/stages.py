@@ -131,7 +131,8 @@ def capture(
     chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens per prefill chunk."),
     dtype: Dtype | None = typer.Option(None, help="Arithmetic of the model."),
     device: str | None = typer.Option(
-        None, help="cpu, cuda …, balanced over all GPUs, a device map as JSON, or auto, which takes GPUs as needed."
+        None,
+        help="cpu, cuda …, balanced over all GPUs, a device map as JSON, or auto, which takes GPUs as needed.",
     ),
 ) -> None:
     """Compute hidden rows 28, 34 and 42 of a recording: a safetensors file per request, and a recording that names them.

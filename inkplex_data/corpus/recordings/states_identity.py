@@ -63,7 +63,9 @@ class StatesIdentity(Model):
     @property
     def chunks(self) -> tuple[int, int | None] | None:
         """Tokens of a chunk, and most scores where it says them, of this package's capture; None for another runtime."""
-        found = re.fullmatch(capture_profile(r"(\d+)") + r"(?: and (\d+) scores)?", self.runtime_profile or "")
+        found = re.fullmatch(
+            capture_profile(r"(\d+)") + r"(?: and (\d+) scores)?", self.runtime_profile or ""
+        )
         return None if found is None else (int(found[1]), int(found[2]) if found[2] else None)
 
     @property

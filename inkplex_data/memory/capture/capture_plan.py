@@ -15,7 +15,6 @@ from typing import Any, Final
 from inkplex_data.errors import UsageError
 from inkplex_data.memory.ownership import Ownership
 
-
 MOST_CHUNK_TOKENS: Final = 8_192
 """A longer chunk is no faster: every expert has work already."""
 SCORE_BYTES: Final = 16

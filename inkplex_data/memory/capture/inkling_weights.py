@@ -78,7 +78,9 @@ def one_device(name: str) -> Any:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"no device {name!r}: {reason}", where=WHERE, next_step="Use auto or cpu.") from error
+        raise ConfigError(
+            f"no device {name!r}: {reason}", where=WHERE, next_step="Use auto or cpu."
+        ) from error
 
 
 def device_map(device: str, checkpoint: InklingCheckpoint) -> Any:
@@ -256,7 +258,9 @@ def _whole_tensor(model: Any, name: str) -> torch.Tensor:
 
 def _offloaded(module: Any) -> Mapping[str, torch.Tensor]:
     hook = module._hf_hook
-    return next(one.weights_map for one in getattr(hook, "hooks", [hook]) if getattr(one, "weights_map", None))
+    return next(
+        one.weights_map for one in getattr(hook, "hooks", [hook]) if getattr(one, "weights_map", None)
+    )
 
 
 def execution_device(module: Any) -> torch.device:

@@ -158,9 +158,7 @@ class CapturedStates:
         self._rule = model.chunk_rule() if chunk_tokens is None else ChunkRule.of(chunk_tokens)
         self._audio: Audio = heard_audio(requests, source=source)
         self.inputs = input_digests(requests, self._audio, source=source)
-        self.identity = captured_identity(
-            header, model.identity, self._rule, history_digest(self.inputs)
-        )
+        self.identity = captured_identity(header, model.identity, self._rule, history_digest(self.inputs))
 
     def blocks(self) -> Iterator[tuple[int, NDArray[np.uint16]]]:
         for number, _, states in capture_states(

@@ -79,7 +79,9 @@ class Answer:
 
     def message(self) -> dict[str, Any]:
         """The answer as a chat message."""
-        texts = {part: "".join(one.text for one in self.kept if one.part == part) for part in ("thinking", "reply")}
+        texts = {
+            part: "".join(one.text for one in self.kept if one.part == part) for part in ("thinking", "reply")
+        }
         message: dict[str, Any] = {"role": "assistant", "content": texts["reply"]}
         if texts["thinking"]:
             message["reasoning_content"] = texts["thinking"]

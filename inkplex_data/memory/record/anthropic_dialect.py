@@ -29,7 +29,9 @@ class AnthropicDialect:
             for tool in items(body.get("tools"))
             if "input_schema" in tool
         ]
-        return Exchange([*([{"role": "system", "content": system}] if system else []), *messages], tools, asked_us)
+        return Exchange(
+            [*([{"role": "system", "content": system}] if system else []), *messages], tools, asked_us
+        )
 
     def event(self, exchange: Exchange, data: Mapping[str, Any], at_us: int) -> None:
         answer = exchange.answer()
@@ -70,7 +72,9 @@ def _add(exchange: Exchange, block: Mapping[str, Any], index: int, at_us: int) -
 
 
 def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(texts(part.get("text")) for part in items(content))
+    return (
+        content if isinstance(content, str) else "".join(texts(part.get("text")) for part in items(content))
+    )
 
 
 def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -133,9 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 headers = {key: value for key, value in self.headers.items() if key.lower() not in _OWN}
                 target = self.server.engine.path.rstrip("/") + path
-                engine.request(
-                    self.command, target, body or None, headers | {"Accept-Encoding": "identity"}
-                )
+                engine.request(self.command, target, body or None, headers | {"Accept-Encoding": "identity"})
                 if engine.sock is not None:
                     self.server.open_sockets.add(engine.sock)
                 response = engine.getresponse()
@@ -164,7 +162,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes | None:
         length = self.headers.get("Content-Length", "0")
-        if "chunked" in (self.headers.get("Transfer-Encoding") or "") or not re.fullmatch(r"\d{1,12}", length):
+        if "chunked" in (self.headers.get("Transfer-Encoding") or "") or not re.fullmatch(
+            r"\d{1,12}", length
+        ):
             self._refuse(411, "a request needs a Content-Length")
             return None
         if int(length) > MOST_BODY_BYTES:

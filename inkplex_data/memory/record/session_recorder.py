@@ -188,7 +188,9 @@ class SessionRecorder:
 
 def _in_order(tokens: Sequence[ArrivedToken], *, ready: int) -> list[ArrivedToken]:
     """The tokens with arrivals that never fall; the first `ready` are there together, when the last of them is."""
-    latest = max((token.arrival_us for token in tokens[:ready]), default=tokens[0].arrival_us if tokens else 0)
+    latest = max(
+        (token.arrival_us for token in tokens[:ready]), default=tokens[0].arrival_us if tokens else 0
+    )
     found = []
     for token in tokens:
         latest = max(latest, token.arrival_us)

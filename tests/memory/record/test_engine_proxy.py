@@ -31,7 +31,13 @@ openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
 
 KEY = "sk-secret-of-nobody"
-TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {"q": {"type": "string"}}}}}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look_up",
+        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +68,27 @@ def streamed(chat: Any, messages: list[dict[str, Any]], **options: Any) -> dict[
         delta = chunk.choices[0].delta
         text += delta.content or ""
         for call in delta.tool_calls or ():
-            known = calls.setdefault(call.index, {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": ""}})
+            known = calls.setdefault(
+                call.index,
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.function.name, "arguments": ""},
+                },
+            )
             known["function"]["arguments"] += call.function.arguments or ""
-    return {"role": "assistant", "content": text or None} | ({"tool_calls": list(calls.values())} if calls else {})
+    return {"role": "assistant", "content": text or None} | (
+        {"tool_calls": list(calls.values())} if calls else {}
+    )
 
 
 def task(proxy: EngineProxy, question: str) -> list[dict[str, Any]]:
     """A question, a call of a tool, its result, an answer: three messages of the user's side."""
     chat = client(proxy)
-    messages: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": question}]
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": question},
+    ]
     messages.append(streamed(chat, messages, tools=[TOOL]))
     (call,) = messages[-1]["tool_calls"]
     assert json.loads(call["function"]["arguments"])["q"]
@@ -87,7 +105,7 @@ def settled(proxy: EngineProxy) -> None:
 
 
 def recordings(proxy: EngineProxy) -> list[Path]:
-    return sorted((one.recorder.path for one in proxy.sessions.sessions if one.recorder is not None))
+    return sorted(one.recorder.path for one in proxy.sessions.sessions if one.recorder is not None)
 
 
 def requests_of(path: Path) -> list[RecordedRequest]:
@@ -104,7 +122,9 @@ def requests_of(path: Path) -> list[RecordedRequest]:
 
 def of_kind(request: RecordedRequest, kind: str) -> bytes:
     mine = request.kinds == KINDS.index(kind)
-    return b"".join(one for one, is_mine in zip(request.bytes, mine & ~request.special, strict=True) if is_mine)
+    return b"".join(
+        one for one, is_mine in zip(request.bytes, mine & ~request.special, strict=True) if is_mine
+    )
 
 
 def test_a_session_with_tools_is_a_recording_of_two_requests(proxy: EngineProxy) -> None:
@@ -115,15 +135,22 @@ def test_a_session_with_tools_is_a_recording_of_two_requests(proxy: EngineProxy)
     assert first.cached is None and second.cached == (0, len(first))
     assert of_kind(first, "setup").endswith(b"Be brief.") and of_kind(first, "user") == b"My bill?"
     call = messages[2]["tool_calls"][0]["function"]
-    assert call["name"].encode() in of_kind(first, "tool_call") and json.loads(call["arguments"])["q"].encode() in of_kind(first, "tool_call")
-    assert of_kind(second, "tool_result") == b"look_upIt is 80." or of_kind(second, "tool_result").endswith(b"It is 80.")
+    assert call["name"].encode() in of_kind(first, "tool_call") and json.loads(call["arguments"])[
+        "q"
+    ].encode() in of_kind(first, "tool_call")
+    assert of_kind(second, "tool_result") == b"look_upIt is 80." or of_kind(second, "tool_result").endswith(
+        b"It is 80."
+    )
     assert of_kind(second, "reply") == messages[-1]["content"].encode()
     assert len(of_kind(first, "thinking")) == 4
     # Letters came one at a time, and a prompt was there when the first of them was.
     reply = second.arrival_us[(second.kinds == KINDS.index("reply")) & ~second.special]
     assert len(set(reply.tolist())) > 4
     prompt = np.isin(first.kinds, [KINDS.index("setup"), KINDS.index("user")])
-    assert len(set(first.arrival_us[prompt].tolist())) == 1 and (first.available_us[prompt] < first.arrival_us[prompt]).all()
+    assert (
+        len(set(first.arrival_us[prompt].tolist())) == 1
+        and (first.available_us[prompt] < first.arrival_us[prompt]).all()
+    )
     assert proxy.sessions.counts == {"requests": 2}
 
 
@@ -133,7 +160,10 @@ def test_no_secret_is_written_and_headers_reach_the_engine(proxy: EngineProxy, e
     assert any(KEY in value for value in engine.headers_seen[-1].values())
     for path in recordings(proxy):
         assert KEY.encode() not in path.read_bytes()
-    assert without_secrets(engine_url("https://me:pass@engine.example:8443/v1?key=1")) == "https://engine.example:8443"
+    assert (
+        without_secrets(engine_url("https://me:pass@engine.example:8443/v1?key=1"))
+        == "https://engine.example:8443"
+    )
 
 
 def test_twenty_parallel_sessions_of_the_same_words_are_twenty_recordings(proxy: EngineProxy) -> None:
@@ -152,7 +182,7 @@ def test_a_cut_connection_keeps_what_came_and_a_retry_goes_on_in_its_session(
 ) -> None:
     engine.cut_after += [9]  # the role, four letters of thinking, four of the reply
     messages = [{"role": "user", "content": "Cut?"}]
-    with pytest.raises(Exception, match="peer closed|incomplete"):
+    with pytest.raises(Exception, match=r"peer closed|incomplete"):
         streamed(client(proxy), messages)
     answer = streamed(client(proxy), messages)
     settled(proxy)
@@ -180,7 +210,9 @@ def test_a_client_that_goes_away_is_no_fault(proxy: EngineProxy) -> None:
 
 
 def test_answers_that_come_at_once_arrive_at_once(proxy: EngineProxy) -> None:
-    answer = client(proxy).chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Whole?"}])
+    answer = client(proxy).chat.completions.create(
+        model="tiny", messages=[{"role": "user", "content": "Whole?"}]
+    )
     settled(proxy)
     (path,) = recordings(proxy)
     (request,) = requests_of(path)
@@ -198,8 +230,12 @@ def test_anthropics_client_with_thinking_and_tools(proxy: EngineProxy) -> None:
         answer = stream.get_final_message()
     use = answer.content[-1]
     assert use.type == "tool_use" and use.input["q"]
-    messages.append({"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in answer.content]})
-    messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "It is 80."}]})
+    messages.append(
+        {"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in answer.content]}
+    )
+    messages.append(
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "It is 80."}]}
+    )
     with chat.messages.stream(messages=messages, **options) as stream:
         text = stream.get_final_text()
     chat.close()

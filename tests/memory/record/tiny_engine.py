@@ -77,7 +77,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             left -= 1
-            self._event(f"event: {name}\ndata: {json.dumps(event)}\n\n" if name else f"data: {json.dumps(event)}\n\n")
+            self._event(
+                f"event: {name}\ndata: {json.dumps(event)}\n\n" if name else f"data: {json.dumps(event)}\n\n"
+            )
         if self.path.endswith("/chat/completions"):
             self._event("data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
@@ -100,7 +102,13 @@ class Handler(BaseHTTPRequestHandler):
 
         def chunk(delta: dict[str, Any], finish: str | None = None) -> tuple[str, dict[str, Any]]:
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
-            return "", {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "tiny", "choices": [choice]}
+            return "", {
+                "id": "chatcmpl-1",
+                "object": "chat.completion.chunk",
+                "created": 1,
+                "model": "tiny",
+                "choices": [choice],
+            }
 
         yield chunk({"role": "assistant", "content": ""})
         for letter in self.server.sample(said, 4):
@@ -120,7 +128,16 @@ class Handler(BaseHTTPRequestHandler):
         said = json.dumps(body["messages"])
         last = body["messages"][-1]["content"]
         calls = bool(body.get("tools")) and not (isinstance(last, list) and last[0]["type"] == "tool_result")
-        message = {"id": "msg-1", "type": "message", "role": "assistant", "model": "tiny", "content": [], "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+        message = {
+            "id": "msg-1",
+            "type": "message",
+            "role": "assistant",
+            "model": "tiny",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+        }
         blocks: list[tuple[dict[str, Any], str, Any]] = [
             ({"type": "thinking", "thinking": "", "signature": ""}, "thinking", self.server.sample(said, 4))
         ]
@@ -132,11 +149,28 @@ class Handler(BaseHTTPRequestHandler):
         kinds = {"thinking": "thinking_delta", "partial_json": "input_json_delta", "text": "text_delta"}
         yield "message_start", {"type": "message_start", "message": message}
         for index, (block, field, pieces) in enumerate(blocks):
-            yield "content_block_start", {"type": "content_block_start", "index": index, "content_block": block}
+            yield (
+                "content_block_start",
+                {"type": "content_block_start", "index": index, "content_block": block},
+            )
             for piece in pieces:
-                yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": {"type": kinds[field], field: piece}}
+                yield (
+                    "content_block_delta",
+                    {
+                        "type": "content_block_delta",
+                        "index": index,
+                        "delta": {"type": kinds[field], field: piece},
+                    },
+                )
             yield "content_block_stop", {"type": "content_block_stop", "index": index}
-        yield "message_delta", {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 1}}
+        yield (
+            "message_delta",
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+                "usage": {"output_tokens": 1},
+            },
+        )
         yield "message_stop", {"type": "message_stop"}
 
 
@@ -149,4 +183,10 @@ def _joined(events: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
         "reasoning_content": "".join(delta.get("reasoning_content") or "" for delta in deltas),
     }
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice]}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "tiny",
+        "choices": [choice],
+    }
