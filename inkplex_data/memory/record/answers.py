@@ -54,6 +54,8 @@ class Answer:
     parts: list[AnswerPart] = field(default_factory=list)
     finished_us: int | None = None
     began_us: int | None = None
+    ids: list[tuple[int, int]] = field(default_factory=list)
+    """The tokens that the engine names itself, and when they arrived."""
 
     def add(self, part: Part, text: str, at_us: int, *, index: int = 0, name: str = "", id: str = "") -> None:  # noqa: A002
         """Text that arrived: of a tool call (`index`) its arguments, and once its `name` and `id`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from inkplex_data.memory.record.answers import Answer
-from inkplex_data.memory.record.exchange import Exchange, items, texts
+from inkplex_data.memory.record.exchange import Exchange, items, texts, token_ids
 
 _THINKING: Final = ("reasoning_content", "reasoning")
 """Where engines put thinking: the first is SGLang's and llama.cpp's, the second vLLM's; no interface declares it."""
@@ -25,6 +25,7 @@ class ChatDialect:
         for choice in items(data.get("choices")):
             answer = exchange.answer(choice.get("index") if isinstance(choice.get("index"), int) else 0)
             _add(answer, choice.get("delta"), at_us)
+            answer.ids += [(one, at_us) for one in token_ids(choice.get("token_ids")) or ()]
             if choice.get("finish_reason"):
                 answer.finish(at_us)
 
@@ -33,6 +34,7 @@ class ChatDialect:
         for number, choice in enumerate(items(body.get("choices"))):
             answer = exchange.answer(number)
             _add(answer, choice.get("message"), at_us)
+            answer.ids += [(one, at_us) for one in token_ids(choice.get("token_ids")) or ()]
             answer.finish(at_us)
 
 

@@ -6,8 +6,10 @@ as they arrive, and written as recordings when they have ended.
 
 from __future__ import annotations
 
+import json
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -24,11 +26,14 @@ from inkplex_data.memory.record.proxy_sessions import ProxySession, ProxySession
 
 HOST: Final = "127.0.0.1"
 DIALECTS: Final[dict[str, Dialect]] = {"/chat/completions": ChatDialect(), "/messages": AnthropicDialect()}
+NAMING: Final = "/chat/completions"
+"""Where vLLM names its tokens when it is asked to; other engines may refuse a field that they do not know."""
 SESSION_HEADER: Final = "X-Session-Id"
 MOST_BODY_BYTES: Final = 256 << 20
 _SESSION_PATH: Final = re.compile(r"/sessions/([\w.-]{1,80})(/.*)")
 _TIMEOUT_S: Final = 3_600
 """How long an engine may think before its first token, and between two."""
+_PROBE_S: Final = 5
 _OWN: Final = frozenset(
     (
         "connection",
@@ -80,12 +85,28 @@ class EngineProxy(ThreadingHTTPServer):
         """Raises UsageError where the port is taken."""
         self.engine, self.sessions = engine, sessions
         self.open_sockets: set[socket.socket] = set()
+        self._names_tokens: bool | None = None
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
             raise UsageError(
                 f"port {port} cannot be had ({error.strerror or error})", next_step="Give --port another one."
             ) from error
+
+    def names_tokens(self) -> bool:
+        """Whether the engine is vLLM, which has its version at a place of its own; asked until it answers."""
+        if self._names_tokens is not None:
+            return self._names_tokens
+        kind = HTTPSConnection if self.engine.scheme == "https" else HTTPConnection
+        with closing(kind(self.engine.hostname or "", self.engine.port, timeout=_PROBE_S)) as connection:
+            try:
+                connection.request("GET", "/version")
+                response = connection.getresponse()
+                found = json_object(response.read(1 << 16))
+            except (OSError, HTTPException):
+                return False
+        self._names_tokens = response.status == 200 and isinstance((found or {}).get("version"), str)
+        return self._names_tokens
 
     @property
     def url(self) -> str:
@@ -100,8 +121,10 @@ class EngineProxy(ThreadingHTTPServer):
         super().server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone is no news; what else goes wrong is counted."""
-        self.sessions.count("connections that broke")
+        """A client that has gone is no news: what it asked is written as cut. What else goes wrong is counted."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            self.sessions.count(f"requests that failed within the proxy: {type(error).__name__}")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -129,10 +152,13 @@ class _Handler(BaseHTTPRequestHandler):
         if found := _SESSION_PATH.fullmatch(path):
             name, path = found[1], found[2]
         noted = self._noted(path, body, name)
+        if noted is not None and path.partition("?")[0].endswith(NAMING) and self.server.names_tokens():
+            body = json.dumps({**(json_object(body) or {}), "return_token_ids": True}).encode()
         with closing(self._connection()) as engine:
             try:
-                headers = {key: value for key, value in self.headers.items() if key.lower() not in _OWN}
-                target = self.server.engine.path.rstrip("/") + path
+                left_out = _OWN | {"content-length"}
+                headers = {key: value for key, value in self.headers.items() if key.lower() not in left_out}
+                target = self.server.engine.path.rstrip("/").removesuffix("/v1") + path
                 engine.request(self.command, target, body or None, headers | {"Accept-Encoding": "identity"})
                 if engine.sock is not None:
                     self.server.open_sockets.add(engine.sock)

@@ -19,7 +19,8 @@ class Exchange:
     choices: int = 1
     answers: dict[int, Answer] = field(default_factory=dict)
     model: str | None = None
-    engine_id: str | None = None
+    prompt_ids: list[int] | None = None
+    """The tokens of the prompt, where the engine names them."""
 
     def answer(self, index: int = 0) -> Answer:
         return self.answers.setdefault(index, Answer())
@@ -31,10 +32,11 @@ class Exchange:
         return len(done) >= self.choices
 
     def noted(self, body: Mapping[str, Any]) -> None:
-        """Note which model answers, and under which name."""
-        for name, field_name in (("model", "model"), ("id", "engine_id")):
-            if isinstance(body.get(name), str) and getattr(self, field_name) is None:
-                setattr(self, field_name, body[name])
+        """Note which model answers, and to which tokens."""
+        if isinstance(body.get("model"), str) and self.model is None:
+            self.model = body["model"]
+        if self.prompt_ids is None:
+            self.prompt_ids = token_ids(body.get("prompt_token_ids"))
 
 
 class Dialect(Protocol):
@@ -51,6 +53,13 @@ class Dialect(Protocol):
     def whole(self, exchange: Exchange, body: Mapping[str, Any], at_us: int) -> None:
         """An answer that came at once: all of it arrived then."""
         ...
+
+
+def token_ids(value: Any) -> list[int] | None:
+    """The ids of a field that holds a list of them, None for any other."""
+    if isinstance(value, list) and all(type(one) is int and 0 <= one < 1 << 31 for one in value):
+        return value
+    return None
 
 
 def texts(value: Any) -> str:

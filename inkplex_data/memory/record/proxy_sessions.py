@@ -17,6 +17,7 @@ from inkplex_data.corpus.traces.dialogue_requests import Encoder, Spelled
 from inkplex_data.errors import CallRefused
 from inkplex_data.memory.record.answers import Answer
 from inkplex_data.memory.record.conversations import Conversations
+from inkplex_data.memory.record.exact_tokens import exact_tokens
 from inkplex_data.memory.record.exchange import Exchange
 from inkplex_data.memory.record.session_recorder import ArrivedToken, SessionRecorder, SessionTime
 
@@ -95,6 +96,12 @@ class ProxySessions:
         dialogue = self._messages.parse(Found({"messages": said, "tools": exchange.tools}, ""))
         prompt, generated = self._rendered(dialogue)
         times_us = answer.arrivals_us(generated)
+        if exchange.prompt_ids and answer.ids:
+            own = exact_tokens(prompt, exchange.prompt_ids, self._encoder.spelled)
+            said_ids = exact_tokens(generated, [token for token, _ in answer.ids], self._encoder.spelled)
+            if own is not None and said_ids is not None:
+                prompt, generated = own, said_ids
+                times_us = [at_us for _, at_us in answer.ids]
         began_us = times_us[0] if times_us else answer.began_us or exchange.asked_us
         if session.recorder is None:
             session.recorder = SessionRecorder(
@@ -103,7 +110,10 @@ class ProxySessions:
                 tokenizer=self._encoder.identity,
                 model=exchange.model,
                 time=session.time,
-                provenance={"engine": self._engine, "tokens": "spelled by the tokenizer"},
+                provenance={
+                    "engine": self._engine,
+                    "tokens": "named by the engine, or spelled by the tokenizer",
+                },
             )
         session.recorder.add(
             [_arrived(token, exchange.asked_us, began_us) for token in prompt],

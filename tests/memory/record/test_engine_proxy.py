@@ -25,7 +25,7 @@ from inkplex_data.memory.record.proxy_sessions import ProxySessions
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.reader import open_store
 from tests.memory.record.tiny_engine import TinyEngine
-from tests.pipeline.test_recording_states import BASE, CAPTURE, write_calls
+from tests.pipeline.test_recording_states import BASE, write_calls
 
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
@@ -132,7 +132,9 @@ def test_a_session_with_tools_is_a_recording_of_two_requests(proxy: EngineProxy)
     settled(proxy)
     (path,) = recordings(proxy)
     first, second = requests_of(path)
-    assert first.cached is None and second.cached == (0, len(first))
+    # OpenAI's clients do not give thinking back, so the second prompt goes on from before it.
+    prompt = int(np.isin(first.kinds, [KINDS.index("setup"), KINDS.index("user")]).sum())
+    assert first.cached is None and second.cached is not None and prompt <= second.cached[1] < len(first)
     assert of_kind(first, "setup").endswith(b"Be brief.") and of_kind(first, "user") == b"My bill?"
     call = messages[2]["tool_calls"][0]["function"]
     assert call["name"].encode() in of_kind(first, "tool_call") and json.loads(call["arguments"])[
@@ -146,10 +148,10 @@ def test_a_session_with_tools_is_a_recording_of_two_requests(proxy: EngineProxy)
     # Letters came one at a time, and a prompt was there when the first of them was.
     reply = second.arrival_us[(second.kinds == KINDS.index("reply")) & ~second.special]
     assert len(set(reply.tolist())) > 4
-    prompt = np.isin(first.kinds, [KINDS.index("setup"), KINDS.index("user")])
+    asked = np.isin(first.kinds, [KINDS.index("setup"), KINDS.index("user")])
     assert (
-        len(set(first.arrival_us[prompt].tolist())) == 1
-        and (first.available_us[prompt] < first.arrival_us[prompt]).all()
+        len(set(first.arrival_us[asked].tolist())) == 1
+        and (first.available_us[asked] < first.arrival_us[asked]).all()
     )
     assert proxy.sessions.counts == {"requests": 2}
 
@@ -182,7 +184,7 @@ def test_a_cut_connection_keeps_what_came_and_a_retry_goes_on_in_its_session(
 ) -> None:
     engine.cut_after += [9]  # the role, four letters of thinking, four of the reply
     messages = [{"role": "user", "content": "Cut?"}]
-    with pytest.raises(Exception, match=r"peer closed|incomplete"):
+    with pytest.raises(Exception, match=r"peer closed|incomplete|Connection error"):
         streamed(client(proxy), messages)
     answer = streamed(client(proxy), messages)
     settled(proxy)
@@ -285,6 +287,8 @@ def test_a_store_of_what_was_recorded_has_a_clean_audit(proxy: EngineProxy, tmp_
     (path,) = recordings(proxy)
     (tmp_path / "task.recording.jsonl").write_bytes(path.read_bytes())
     manifest = write_calls(tmp_path, ["task"])
-    summary = build_store(manifest, tmp_path / "store", recipe=load_recipe(None, BASE | CAPTURE), workers=1)
+    summary = build_store(manifest, tmp_path / "store", recipe=load_recipe(None, BASE), workers=1)
     assert summary.exit_code == 0, summary.text()
-    assert not audit_store(open_store(tmp_path / "store")).faults
+    with open_store(tmp_path / "store") as store:
+        audit = audit_store(store)
+    assert audit.tokens and not audit.violations
