@@ -29,9 +29,10 @@ from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.reader import open_store
 from inkplex_data.torch_settings import torch_threads
 from inkplex_data.trainer.evaluate.evaluate import Evaluation, evaluate, write_evaluation
-from inkplex_data.trainer.run.loop import RunOptions, train
+from inkplex_data.trainer.run.logs.run_progress import ProgressLine
+from inkplex_data.trainer.run.loop import train
 from inkplex_data.trainer.run.run_files import load_trained
-from inkplex_data.trainer.run.run_progress import ProgressLine
+from inkplex_data.trainer.run.run_options import RunOptions
 from inkplex_data.trainer.run.train_config import load_train_recipe
 
 WINDOW = 4

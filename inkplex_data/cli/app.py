@@ -23,6 +23,7 @@ from inkplex_data.cli import (
     imports,
     look,
     record,
+    soma,
     speech,
     stages,
     train,
@@ -64,7 +65,7 @@ def _root(
     pass
 
 
-for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, record, train, bench):
+for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, record, train, soma, bench):
     group.register(app)
 
 

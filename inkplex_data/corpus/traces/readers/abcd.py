@@ -106,4 +106,4 @@ def _action(text: str, button: ToolCall | None, place: str, call_id: str) -> lis
     ]
 
 
-FORMAT = TraceFormat(NAME, "ABCD dialogues", _find, _parse, priority=10)
+FORMAT = TraceFormat(NAME, "ABCD dialogues", _parse, find=_find, priority=10)

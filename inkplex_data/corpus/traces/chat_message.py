@@ -1,27 +1,23 @@
-"""Chat messages as the OpenAI interface has them: `[{"role": …, "content": …, "tool_calls": […]}, …]`.
+"""One chat message as the OpenAI interface has it: `{"role": …, "content": …, "tool_calls": […]}`.
 
-A file holds one list, or dialogues that each hold one under `messages`, `traj`, `trajectory`, `conversation`
-or `history`, as a list, a mapping, or a line each. A message's times may stand beside its role: `start` and `end`, or
-one moment. What is not understood is counted (`Unread`).
+Other interfaces' messages are put into this form by their readers and read here, so that roles, parts, thinking and times
+mean one thing. A message's times may stand beside its role: `start` and `end`, or one moment. What is not understood is
+counted (`Unread`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from inkplex_data.corpus.traces.dialogue import (
-    Dialogue,
-    Found,
     Media,
     Message,
     Part,
     Role,
     ToolCall,
-    TraceFormat,
     Unread,
     bad_message,
     own_id,
@@ -29,10 +25,6 @@ from inkplex_data.corpus.traces.dialogue import (
 )
 from inkplex_data.problems import refusal
 
-NAME: Final = "messages"
-_LISTS: Final = ("messages", "traj", "trajectory", "conversation", "history")
-_MANY: Final = ("simulations", "dialogues", "conversations", "traces", "data", "results")
-_IDS: Final = ("id", "dialogue_id", "conversation_id", "task_id")
 _TIMES: Final = ("timestamp", "at", "time", "created_at", "created")
 _STARTS: Final = ("start", "start_s", "start_time", "started_at")
 _ENDS: Final = ("end", "end_s", "end_time", "ended_at", "completed_at", "finished_at")
@@ -80,74 +72,10 @@ _MEDIA_PARTS: Final[dict[str, Media]] = {
     "audio_url": "audio",
     "input_audio": "audio",
 }
-_DETAIL_FIELDS: Final = ("task_id", "trial", "reward", "model", "seed")
 
 
-def _find(document: Any, place: str) -> Iterator[Found] | None:
-    if _is_list(document) or _list_of(document) is not None:
-        return iter([_found(document, place)])
-    if isinstance(document, dict):
-        for name in _MANY:
-            if name in document:
-                return _find(document[name], f"{place}/{name}")
-        return None
-    if isinstance(document, list) and any(_is_list(item) or _list_of(item) is not None for item in document):
-        return (_found(item, f"{place}/{index}") for index, item in enumerate(document))
-    return None
-
-
-def _found(data: Any, place: str) -> Found:
-    return Found(data, place, own_id(data, *_IDS) if isinstance(data, dict) else "")
-
-
-def _is_list(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(item, dict) for item in value)
-        and any("role" in item for item in value)
-    )
-
-
-def _list_of(value: object) -> str | None:
-    """Under which name `value` holds messages."""
-    if not isinstance(value, dict):
-        return None
-    return next((name for name in _LISTS if _is_list(value.get(name))), None)
-
-
-def _parse(found: Found) -> Dialogue:
-    data, place, unread = found.data, found.place, Unread()
-    tools: Any = None
-    details = {}
-    messages: list[Message] = []
-    if isinstance(data, dict):
-        name = _list_of(data)
-        if name is None:
-            raise bad_message(place, f"holds no messages under {', '.join(_LISTS)}", data)
-        tools = data.get("tools")
-        details = {
-            key: data[key] for key in _DETAIL_FIELDS if isinstance(data.get(key), (str, int, float, bool))
-        }
-        unread.fields(data, {name, "tools", "system", *_IDS, *details})
-        messages += _system(data, place, unread)
-        data, place = data[name], f"{place}/{name}"
-    if not _is_list(data):
-        raise bad_message(place, "is not a list of messages", data)
-    messages += [_message(item, f"{place}/{index}", unread) for index, item in enumerate(data)]
-    declared = tuple(tool for tool in tools if isinstance(tool, dict)) if isinstance(tools, list) else ()
-    return Dialogue(tuple(messages), found.place, declared, details, unread.counts)
-
-
-def _system(data: dict[str, Any], place: str, unread: Unread) -> list[Message]:
-    """The system prompt that stands beside the messages, as some interfaces have it."""
-    if data.get("system") in (None, "", []):
-        return []
-    parts, _ = _content(data["system"], f"{place}/system", unread)
-    return [Message("system", f"{place}/system", parts)] if parts else []
-
-
-def _message(item: dict[str, Any], place: str, unread: Unread) -> Message:
+def read_message(item: dict[str, Any], place: str, unread: Unread) -> Message:
+    """The message at `place`. Raises CallRefused with code trace-message or trace-time."""
     role = item.get("role")
     if not isinstance(role, str) or not role:
         raise bad_message(f"{place}/role", "must name who speaks", role)
@@ -159,7 +87,7 @@ def _message(item: dict[str, Any], place: str, unread: Unread) -> Message:
     for name in texts[1:]:
         unread.field(name)
     text = texts[0] if texts else "content"
-    parts, thought = _content(item.get(text), f"{place}/{text}", unread)
+    parts, thought = read_content(item.get(text), f"{place}/{text}", unread)
     thoughts = [thought] if thought else []
     is_assistant = known == "assistant"
     if is_assistant:
@@ -174,7 +102,7 @@ def _message(item: dict[str, Any], place: str, unread: Unread) -> Message:
             {"thinking": thoughts, **{name: item.get(name) for name in ("tool_calls", "function_call")}}, ()
         )
     author = item.get("name") if known == "tool" else role
-    starts_us, at_us, moment_us = _times(item, place)
+    starts_us, at_us, moment_us = message_times(item, place)
     return Message(
         role=known,
         place=place,
@@ -190,7 +118,7 @@ def _message(item: dict[str, Any], place: str, unread: Unread) -> Message:
     )
 
 
-def _times(item: dict[str, Any], place: str) -> tuple[int | None, int | None, int | None]:
+def message_times(item: dict[str, Any], place: str) -> tuple[int | None, int | None, int | None]:
     """Beginning, end, and a moment that may be either, in µs of the trace. Raises CallRefused with code trace-time."""
     start, end, moment = (
         next((item[name] for name in names if item.get(name) is not None), None)
@@ -222,7 +150,7 @@ def _apart(parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], list[str]]:
     return tuple(part for part in kept if part.text or part.media), [one for one in thoughts if one]
 
 
-def _content(content: Any, place: str, unread: Unread) -> tuple[tuple[Part, ...], str]:
+def read_content(content: Any, place: str, unread: Unread) -> tuple[tuple[Part, ...], str]:
     """The parts of a message, and what of it is thinking."""
     if content is None or content == "":
         return (), ""
@@ -278,6 +206,3 @@ def _call(call: Any, place: str, unread: Unread) -> ToolCall:
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     return ToolCall(function["name"], arguments, own_id(call, "id"))
-
-
-FORMAT = TraceFormat(NAME, "chat messages with tool calls", _find, _parse)

@@ -11,7 +11,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from inkplex_data.atomic import naming_full_disks, replacing
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json
 from inkplex_data.errors import CheckpointError
 from inkplex_data.libraries import require
+from inkplex_data.trainer.run.logs.trackers import Tracker
 
 UPDATES_FILE = "metrics.jsonl"
 CHECKS_FILE = "checks.jsonl"
@@ -67,15 +68,19 @@ class JsonLines:
 class MetricsLog:
     """`metrics.jsonl`, `checks.jsonl` and `tensorboard/` of a run folder.
 
-    Raises MissingLibraryError where TensorBoard is wanted and not installed.
+    trackers: what else gets every number. Raises MissingLibraryError where TensorBoard is wanted and not installed.
     """
 
-    def __init__(self, folder: Path, *, done: int = 0, tensorboard: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, done: int = 0, tensorboard: bool = True, trackers: Sequence[Tracker] = ()
+    ) -> None:
         self.updates = JsonLines(folder / UPDATES_FILE)
         self.checks = JsonLines(folder / CHECKS_FILE)
         self.updates.cut(done)
         self.checks.cut(done)
-        self._board = _Board(folder / BOARD_FOLDER, purge_step=done + 1) if tensorboard else None
+        self._plotted = list(trackers)
+        if tensorboard:
+            self._plotted.append(_Board(folder / BOARD_FOLDER, purge_step=done + 1))
 
     def update(self, row: Mapping[str, Any]) -> None:
         """What one update did; `row` has an `update`."""
@@ -88,12 +93,13 @@ class MetricsLog:
         self._plot("check", row)
 
     def close(self) -> None:
-        if self._board is not None:
-            self._board.close()
+        for tracker in self._plotted:
+            tracker.close()
 
     def _plot(self, group: str, row: Mapping[str, Any]) -> None:
-        if self._board is not None:
-            self._board.add(dict(_flat(group, row)), row["update"])
+        values = dict(_flat(group, row)) if self._plotted else {}
+        for tracker in self._plotted:
+            tracker.add(values, row["update"])
 
 
 class _Board:
