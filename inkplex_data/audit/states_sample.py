@@ -15,8 +15,8 @@ from inkplex_data.audit.stored_states import FAR, row_distances
 from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 from inkplex_data.errors import CausalityError, UsageError
 from inkplex_data.faults import Fault
-from inkplex_data.memory.capture.capture_plan import ChunkRule
 from inkplex_data.grid import STATE_ROWS
+from inkplex_data.memory.capture.capture_plan import ChunkRule
 from inkplex_data.memory.capture.capture_states import capture_states
 from inkplex_data.memory.capture.inkling import Inkling, load_inkling
 from inkplex_data.plural import counted

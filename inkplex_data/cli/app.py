@@ -65,7 +65,21 @@ def _root(
     pass
 
 
-for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, record, train, soma, bench):
+for group in (
+    build,
+    speech,
+    channels,
+    stages,
+    check,
+    look,
+    corpus,
+    exchange,
+    imports,
+    record,
+    train,
+    soma,
+    bench,
+):
     group.register(app)
 
 

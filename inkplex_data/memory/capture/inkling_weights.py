@@ -115,10 +115,11 @@ def _given_map(text: str, *, whole: bool) -> dict[str, int | str]:
     if not whole:
         return dict(found)
     # Names are those of the text model, so that one map fits a checkpoint with and without its front ends.
-    return {
+    towers = {} if "" in found else {"audio_tower": "cpu", "vision_tower": "cpu"}
+    return towers | {
         name if not name or name.split(".")[0] in _OUTER else f"language_model.{name}": place
         for name, place in found.items()
-    } | ({} if "" in found else {"audio_tower": "cpu", "vision_tower": "cpu"})
+    }
 
 
 def _needs_more_than_one_gpu(checkpoint: InklingCheckpoint) -> bool:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inkplex_data.memory.record.exchange import Exchange, items, texts
+from inkplex_data.memory.record.engine_exchange import Exchange, items, texts
 
 
 class AnthropicDialect:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from inkplex_data.memory.record.answers import Answer
-from inkplex_data.memory.record.exchange import Exchange, items, texts, token_ids
+from inkplex_data.memory.record.engine_exchange import Exchange, items, texts, token_ids
 
 _THINKING: Final = ("reasoning_content", "reasoning")
 """Where engines put thinking: the first is SGLang's and llama.cpp's, the second vLLM's; no interface declares it."""
@@ -23,7 +23,8 @@ class ChatDialect:
     def event(self, exchange: Exchange, data: Mapping[str, Any], at_us: int) -> None:
         exchange.noted(data)
         for choice in items(data.get("choices")):
-            answer = exchange.answer(choice.get("index") if isinstance(choice.get("index"), int) else 0)
+            index = choice.get("index")
+            answer = exchange.answer(index if isinstance(index, int) else 0)
             _add(answer, choice.get("delta"), at_us)
             answer.ids += [(one, at_us) for one in token_ids(choice.get("token_ids")) or ()]
             if choice.get("finish_reason"):
@@ -47,7 +48,7 @@ def _add(answer: Answer, delta: Any, at_us: int) -> None:
     if texts(delta.get("content")):
         answer.add("reply", delta["content"], at_us)
     for number, call in enumerate(items(delta.get("tool_calls"))):
-        function = call.get("function") if isinstance(call.get("function"), dict) else {}
+        function = call["function"] if isinstance(call.get("function"), dict) else {}
         index = call["index"] if isinstance(call.get("index"), int) else number
         name, arguments = texts(function.get("name")), texts(function.get("arguments"))
         answer.add("tool_call", arguments, at_us, index=index, name=name, id=texts(call.get("id")))

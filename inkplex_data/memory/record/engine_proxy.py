@@ -20,8 +20,8 @@ from urllib.parse import SplitResult, urlsplit
 from inkplex_data.errors import OutputError, UsageError
 from inkplex_data.memory.record.anthropic_dialect import AnthropicDialect
 from inkplex_data.memory.record.chat_dialect import ChatDialect
+from inkplex_data.memory.record.engine_exchange import Dialect, Exchange
 from inkplex_data.memory.record.event_stream import EventStream, json_object
-from inkplex_data.memory.record.exchange import Dialect, Exchange
 from inkplex_data.memory.record.proxy_sessions import ProxySession, ProxySessions
 
 HOST: Final = "127.0.0.1"

@@ -17,8 +17,8 @@ from inkplex_data.corpus.traces.dialogue_requests import Encoder, Spelled
 from inkplex_data.errors import CallRefused
 from inkplex_data.memory.record.answers import Answer
 from inkplex_data.memory.record.conversations import Conversations
+from inkplex_data.memory.record.engine_exchange import Exchange
 from inkplex_data.memory.record.exact_tokens import exact_tokens
-from inkplex_data.memory.record.exchange import Exchange
 from inkplex_data.memory.record.session_recorder import ArrivedToken, SessionRecorder, SessionTime
 
 _NAME: Final = re.compile(r"[\w.-]{1,80}")

@@ -170,7 +170,7 @@ class SessionRecorder:
         best = (0, 0)
         for number, context in enumerate(self._contexts):
             shared = _common(context.ids, ids)
-            rest = [*prompt[shared:], *answer][:1]
+            rest: Sequence[ArrivedToken] = [*prompt[shared:], *answer][:1]
             while shared and rest and context.arrivals_us[shared - 1] > rest[0].arrival_us:
                 shared -= 1
                 rest = prompt[shared : shared + 1]

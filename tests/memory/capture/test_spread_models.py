@@ -28,7 +28,7 @@ from tests.memory.tiny import save_full_model, save_text_model
 ON_DISK = {
     "embed_tokens": "cpu",
     "norm": "cpu",
-    **{f"layers.{block}": "disk" if block % 2 else "cpu" for block in range(42)},
+    **{f"layers.{block}": "disk" if block % 8 == 1 else "cpu" for block in range(42)},
 }
 
 
@@ -61,7 +61,7 @@ def test_blocks_on_the_disk_give_the_rows_of_own_hooks(shards: Path) -> None:
     assert spread.identity == plain.identity, "where weights lie changes no state"
     expected = hooked(plain, asked()[0].ids)
     assert torch.equal(captured(spread), expected)
-    torch.testing.assert_close(captured(spread, chunk_tokens=7), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(captured(spread, chunk_tokens=25), expected, atol=1e-5, rtol=0)
 
 
 def test_a_pass_holds_three_rows_and_not_the_outputs_of_all_blocks(shards: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_quantised_checkpoint_names_the_library_that_is_missing(shards: Path, 
 
 @pytest.mark.parametrize(
     ("room_gib", "heads", "chunk_tokens", "passes"),
-    [(4, 32, 2_048, 7), (40, 32, 8_192, 3), (0.001, 32, 32, 1_600)],
+    [(4, 32, 2_048, 7), (40, 32, 8_192, 3), (0.001, 32, 32, 4_788)],
 )
 def test_chunks_are_as_large_as_memory_lets_them(
     room_gib: float, heads: int, chunk_tokens: int, passes: int
