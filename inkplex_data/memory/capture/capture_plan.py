@@ -7,8 +7,8 @@ they leave, and given away to the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Any, Final
 
@@ -100,7 +100,8 @@ class RequestPlan:
 
     `fork` is the cache it goes on from, None where its context begins with it; `last` says that nobody
     needs that cache afterwards. `chunks` cover the request's own positions. `keep` are positions after
-    which the cache is kept for later requests; each ends a chunk.
+    which the cache is kept for later requests; each ends a chunk. Without `with_cache` it is one plain forward pass,
+    which rounds otherwise than one into an empty cache.
     """
 
     number: int
@@ -108,6 +109,7 @@ class RequestPlan:
     last: bool
     chunks: tuple[tuple[int, int], ...]
     keep: frozenset[int]
+    with_cache: bool
 
 
 def plan_capture(ownership: Ownership, rule: ChunkRule) -> list[RequestPlan]:
@@ -125,13 +127,29 @@ def plan_capture(ownership: Ownership, rule: ChunkRule) -> list[RequestPlan]:
     for number, fork in forks.items():
         kept = keep.get(number, set())
         start, stop = ownership.prefix_tokens(number), ownership.context_tokens(number)
-        plans.append(
-            RequestPlan(
-                number,
-                fork,
-                fork is not None and last_user[fork] == number,
-                rule.cut(start, stop, kept),
-                frozenset(kept),
-            )
-        )
+        chunks = rule.cut(start, stop, kept)
+        is_last = fork is not None and last_user[fork] == number
+        with_cache = fork is not None or bool(kept) or len(chunks) > 1
+        plans.append(RequestPlan(number, fork, is_last, chunks, frozenset(kept), with_cache))
     return plans
+
+
+def without_done(plans: Sequence[RequestPlan], done: Collection[int]) -> list[RequestPlan]:
+    """What is left of a plan whose requests `done` have their states: of those only what others go on from is computed
+    again, in the same chunks, for the cache alone."""
+    left: list[RequestPlan] = []
+    wanted: dict[int, set[int]] = {}
+    forks: set[Fork] = set()
+    for plan in reversed(plans):
+        keep = frozenset(wanted.get(plan.number, ()))
+        if plan.number in done and not keep:
+            continue
+        end = max(keep) if plan.number in done else plan.chunks[-1][1]
+        chunks = tuple(chunk for chunk in plan.chunks if chunk[1] <= end)
+        left.append(
+            replace(plan, last=plan.fork is not None and plan.fork not in forks, chunks=chunks, keep=keep)
+        )
+        if plan.fork is not None:
+            forks.add(plan.fork)
+            wanted.setdefault(plan.fork.number, set()).add(plan.fork.position)
+    return left[::-1]

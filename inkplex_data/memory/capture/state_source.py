@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -161,12 +161,13 @@ class CapturedStates:
         self.inputs = input_digests(requests, self._audio, source=source)
         self.identity = captured_identity(header, model.identity, self._rule, history_digest(self.inputs))
 
-    def blocks(self) -> Iterator[tuple[int, NDArray[np.uint16]]]:
+    def blocks(self, done: Collection[int] = ()) -> Iterator[tuple[int, NDArray[np.uint16]]]:
         for number, _, states in capture_states(
             self._requests,
             self._model,
             chunk_tokens=self._rule,
             source=self._source,
             audio=self._audio,
+            done=done,
         ):
             yield number, states
