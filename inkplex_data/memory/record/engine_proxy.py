@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from inkplex_data.errors import OutputError, UsageError
+from inkplex_data.errors import InkplexError, UsageError
 from inkplex_data.memory.record.anthropic_dialect import AnthropicDialect
 from inkplex_data.memory.record.chat_dialect import ChatDialect
 from inkplex_data.memory.record.engine_exchange import Dialect, Exchange
@@ -297,5 +297,6 @@ class _Noted:
         self._is_open = False
         try:
             self._sessions.record(self._session, self._exchange)
-        except OutputError as error:
+        except (InkplexError, ValueError) as error:
+            # Clients get their answers whatever becomes of the recording.
             self._sessions.count(f"requests that could not be written: {error}")

@@ -259,6 +259,18 @@ def test_named_sessions_and_what_is_passed_on_without_a_recording(proxy: EngineP
     assert path.name == "task-7.recording.jsonl" and len(requests_of(path)) == 2
 
 
+def test_clients_get_their_answers_where_no_recording_can_be_written(
+    proxy: EngineProxy, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.recording.jsonl").write_text("of somebody")
+    assert streamed(client(proxy, "/sessions/mine/v1"), [{"role": "user", "content": "One?"}])["content"]
+    settled(proxy)
+    ((what, count),) = proxy.sessions.counts.items()
+    assert count == 1 and "there is a recording already" in what
+    assert (tmp_path / "out" / "mine.recording.jsonl").read_text() == "of somebody"
+
+
 def test_other_sites_names_and_lost_engines(proxy: EngineProxy, tmp_path: Path) -> None:
     def ask(at: EngineProxy, host: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", at.server_address[1])
