@@ -10,15 +10,18 @@ from inkplex_data.corpus.sidecars.claims import Said
 from inkplex_data.trainer.grounding.carried import Item
 from inkplex_data.trainer.grounding.claims import Claim, judge
 from inkplex_data.trainer.grounding.readings import Reading, agree
+from inkplex_data.trainer.grounding.utterance import Utterance
 
 Answer = Literal["complete", "partial", "missing", "none due"]
 
 
 @dataclass(frozen=True)
 class Due:
-    """Something that is to be said once its evidence has arrived, in the words in which the call itself says it."""
+    """Something that is to be said once its evidence has arrived: the words of the claim, and the sentence in which the
+    call itself makes it."""
 
     text: str
+    sentence: str
     readings: tuple[Reading, ...]
     event: str
     arrival_us: int
@@ -45,12 +48,14 @@ def due_answers(said: Sequence[Said], items: Sequence[Item], *, since_us: int) -
     """What a call's own agent says that rests on results from `since_us` on: once for each value."""
     arrivals = {item.id: item for item in items if not item.given}
     due: list[Due] = []
+    utterance = Utterance(tuple(text for _, text in said))
     for claim in standing(judge(said, items)):
         item = arrivals.get(claim.event or "")
         if claim.verdict != "supported" or claim.denied or item is None or item.arrival_us < since_us:
             continue
         if not any(agree(claim.readings, other.readings) for other in due):
-            due.append(Due(claim.text, claim.readings, item.id, item.arrival_us))
+            sentence = " ".join(utterance.words[at] for at in utterance.sentence_words(claim.first))
+            due.append(Due(claim.text, sentence, claim.readings, item.id, item.arrival_us))
     return tuple(due)
 
 
