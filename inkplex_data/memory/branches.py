@@ -22,8 +22,8 @@ from inkplex_data.memory.twins import PAIRS
 
 DerivedKind = Literal["unchanged", "delayed", "absent", "irrelevant", "none"]
 DERIVED: Final[tuple[DerivedKind, ...]] = ("unchanged", "delayed", "absent", "irrelevant", "none")
-"""The same memory again; the result and all that follows it later; never; tokens of another recording in their place, as
-many and at the same times; and no memory at all from the moment of the branch on."""
+"""The same memory again; the result and all that follows it later; never; tokens of another recording's setup, caller
+and requests in their place, as many and at the same times; and no memory at all from the moment of the branch on."""
 TWIN_KINDS: Final = ("other", "delayed", "absent", "failed", "superseded")
 """What a twin recording can be of another: what its evidence says after the fork."""
 
@@ -77,10 +77,17 @@ def derive(
         if partner is None or not len(partner):
             raise UsageError("irrelevant memory is that of another recording, and none is given")
         places = np.flatnonzero(after.to_numpy())
-        newest = partner.with_row_index("partner_row").sort("arrival_us", "partner_row")["partner_row"].to_numpy()
-        chosen = np.resize(newest[-len(places) :], len(places)) if len(places) else places
+        chosen = np.resize(_unrelated(partner)[-len(places) :], len(places)) if len(places) else places
         return BranchTokens(_replaced(tokens, places, partner[chosen]), _put(own, places, chosen), after.to_numpy())
     return BranchTokens(tokens, own, foreign, at_us if kind == "none" else None)
+
+
+def _unrelated(tokens: pl.DataFrame) -> NDArray[np.int64]:
+    """Rows, in order of arrival, that tell nothing of any result: of setup, caller and requests; all where there are none."""
+    told = pl.col("kind").cast(pl.String).is_in(["thinking", "reply", "tool_result"])
+    rows = tokens.with_row_index("at").sort("arrival_us", "at")
+    idle = rows.filter(~told)
+    return (idle if idle.height else rows)["at"].to_numpy().astype(np.int64)
 
 
 def _replaced(tokens: pl.DataFrame, places: NDArray[np.int64], others: pl.DataFrame) -> pl.DataFrame:
