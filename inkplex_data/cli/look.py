@@ -65,15 +65,26 @@ def stats(
 
 
 def report(
-    store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    store: str = typer.Argument(
+        ..., metavar="STORE|RUN", help="Folder or fsspec URL of a store, or a run with a grounding evaluation."
+    ),
     out: Path = typer.Option(
         Path("report.html"), "-o", "--out", parser=output, metavar="FILE.html", help="The page to write."
     ),
     draw: int = typer.Option(20, help="Number of calls to draw; all are listed."),
     snapshot: int | None = typer.Option(None, help="Number of the snapshot; the newest by default."),
 ) -> None:
-    """Write a self-contained HTML page with summary, calls, problems and timelines."""
+    """Write a self-contained HTML page with summary, calls, problems and timelines.
+
+    Of a run: the newest grounding evaluation, for a reviewer, who hears the recordings that lie beside it.
+    """
     from inkplex_data.atomic import replacing
+    from inkplex_data.cli.grounding import write_page
+    from inkplex_data.report.grounding_page import find_cases
+
+    if (cases := find_cases(Path(store))) is not None:
+        say(write_page(cases, out))
+        return
     from inkplex_data.report.gather import report_page
     from inkplex_data.store.reader import open_store
 

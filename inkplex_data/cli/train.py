@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,9 +187,23 @@ def evaluate(
     generations: bool = typer.Option(
         False, "--generate", help="Also generate each call's response, and report what is said."
     ),
-    seconds: float = typer.Option(20.0, help="With --generate: length of the free window."),
-    limit: int | None = typer.Option(None, min=1, help="With --generate: largest number of calls."),
-    codec: str | None = typer.Option(None, help="With --generate: where the codec's weights are now."),
+    grounding: bool = typer.Option(
+        False,
+        "--grounding",
+        help="Also ask whether the agent says what it could know, when it could know it: in branches of each call, "
+        "beside baselines, with a page for a reviewer.",
+    ),
+    listen: str | None = typer.Option(
+        None,
+        metavar="WHISPER",
+        help="With --grounding: also write WAV files, and hear them with this Whisper model (packaged: the one that is installed).",
+    ),
+    reviewed: Path | None = typer.Option(
+        None, metavar="FILE.jsonl", help="With --grounding: a reviewer's verdicts, to compare with the automatic ones."
+    ),
+    seconds: float = typer.Option(20.0, help="With --generate, --grounding: length of the free window."),
+    limit: int | None = typer.Option(None, min=1, help="With --generate, --grounding: largest number of calls."),
+    codec: str | None = typer.Option(None, help="With --generate, --grounding: where the codec's weights are now."),
     seed: int = typer.Option(0, min=0, help="Seed of the bootstrap and of generation."),
     resamples: int = typer.Option(10_000, min=1, help="Number of bootstrap draws over families."),
     model: str | None = _WEIGHTS,
@@ -204,6 +217,7 @@ def evaluate(
     Tables are written as Parquet files. --generate adds empty responses, words, repeats and delays.
     """
     from inkplex_data.atomic import only_writer
+    from inkplex_data.cli.grounding import ground_run
     from inkplex_data.pipeline.progress import SilentReporter, reporter_for
     from inkplex_data.store.call_groups import parse_filter
     from inkplex_data.store.reader import open_store
@@ -219,7 +233,7 @@ def evaluate(
     with ExitStack() as stack:
         opened = stack.enter_context(open_store(store))
         trained = _open(run, opened, split=split, device=device, weights=model)
-        memories = _memories(memory, MEMORIES, trained)
+        memories = evaluation.chosen_memories(memory, MEMORIES, trained)
         calls = call or None
         if panel:
             chosen = read_panel(trained.run / PANEL_FILE)
@@ -243,9 +257,10 @@ def evaluate(
             advance=lambda: reporter.advance("score"),
         )
         said = refused = None
-        if generations:
+        if generations or grounding:
             replays = ReplayOptions(seconds=seconds, seed=seed)
             generator = Generator(trained, opened, store_codec(opened, codec), replays, prefix=prefix)
+        if generations:
             names = scorable(opened, split, "none" if memories == ["none"] else "own", calls)[:limit]
             reporter.stage("generate", len(names) * len(memories))
             said, refused = measure_generations(
@@ -264,6 +279,20 @@ def evaluate(
             "seed": seed,
         }
         body = evaluation.write_evaluation(folder, found, about=about, generations=said)
+        grounded = None
+        if grounding:
+            grounded = ground_run(
+                generator,
+                folder / "grounding",
+                split=split,
+                calls=calls,
+                limit=limit,
+                resamples=resamples,
+                seed=seed,
+                listen=listen,
+                reviewed=reviewed,
+                about=about,
+            )
     if json_output:
         say(json.dumps(body))
     else:
@@ -274,6 +303,8 @@ def evaluate(
                 say(f"no call here has {name} memory, so that is not scored")
         if said is not None:
             say(generations_text(said))
+        if grounded is not None:
+            say(grounded)
         say(f"tables: {folder}")
     _complain_of(refused or {})
 
@@ -317,6 +348,7 @@ def generate(
     """
     from inkplex_data.atomic import only_writer
     from inkplex_data.store.reader import open_store
+    from inkplex_data.trainer.evaluate.evaluate import chosen_memories
     from inkplex_data.trainer.evaluate.generate import (
         Generation,
         Generator,
@@ -339,7 +371,7 @@ def generate(
         if call:
             split = str(opened.call(call[0]).split)
         trained = _open(run, opened, split=split, device=device, weights=model)
-        memories = _memories(memory, ("none", "own"), trained)
+        memories = chosen_memories(memory, ("none", "own"), trained)
         generator = Generator(trained, opened, store_codec(opened, codec), options, prefix=prefix)
         if generator.codec.identity.untrained:
             say("the codec is untrained: the WAV files are noise; only the text can be read", err=True)
@@ -369,21 +401,3 @@ def _complain_of(refused: dict[str, str]) -> None:
         say(f"not generated: {call_id}: {reason}", err=True)
     if refused:
         raise typer.Exit(EXIT_PARTLY)
-
-
-def _memories(named: list[str] | None, default: Sequence[str], trained: TrainedModel) -> list[str]:
-    """What is asked for, or the default; a model without readers has only `none`."""
-    from inkplex_data.errors import UsageError
-    from inkplex_data.trainer.evaluate.scores import MEMORIES
-
-    if unknown := sorted(set(named or ()) - set(MEMORIES)):
-        raise UsageError(f"--memory takes none, own or wrong (got {', '.join(unknown)})")
-    if trained.model.memory is None:
-        if set(named or ()) - {"none"}:
-            raise UsageError(
-                f"a run that trains {trained.recipe.trains} reads no memory",
-                where=str(trained.path),
-                next_step="Leave --memory out.",
-            )
-        return ["none"]
-    return named or list(default)

@@ -299,9 +299,16 @@ def _shown_item(item: Item) -> dict[str, Any]:
     }
 
 
-def write_grounding(out: Path, found: Grounding, *, about: dict[str, Any], more: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """Write tables as Parquet and Markdown and what a reviewer sees as JSON, which appears last; `more` are further tables
-    by name. Returns the summary as JSON values. Raises OutputError."""
+def write_grounding(
+    out: Path,
+    found: Grounding,
+    *,
+    about: dict[str, Any],
+    more: dict[str, pl.DataFrame],
+    sounds: Sequence[dict[str, str]] = (),
+) -> dict[str, Any]:
+    """Write tables as Parquet and Markdown and what a reviewer sees as JSON, which appears last. `more`: further tables by
+    name; `sounds`: call_id, system, branch and file of each recording. Returns the summary as JSON values. Raises OutputError."""
     out.mkdir(parents=True, exist_ok=True)
     tables = {"runs": found.runs, "claims": found.claims, "summary": found.summary, **more}
     body = {"schema": SCHEMA, **about, "summary": found.summary.to_dicts(), "left_out": found.left_out}
@@ -317,7 +324,7 @@ def write_grounding(out: Path, found: Grounding, *, about: dict[str, Any], more:
             table.write_parquet(data)
             new(out / f"{name}.parquet").write(data.getbuffer())
         new(out / "table.md").write("".join(text).encode())
-        shown = {**body, "more": {name: table.to_dicts() for name, table in more.items()}, "cases": found.shown}
+        shown = {**body, "more": {name: table.to_dicts() for name, table in more.items()}, "sounds": list(sounds), "cases": found.shown}
         new(document).write(json_bytes(shown, indent=1))
     return body
 

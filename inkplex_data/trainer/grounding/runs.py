@@ -100,11 +100,13 @@ class CaseRunner:
         return found
 
     def alone(
-        self, case: Case, branch: Branch | None, *, memory: Literal["own", "wrong", "none"] = "own", call: Call | None = None
+        self, case: Case, branch: Branch | None, *, memory: Literal["own", "wrong", "none"] = "own", call: Call | None = None,
+        barge_in: tuple[int, Tensor] | None = None,
     ) -> Replayed:
         """One run from the beginning: of a branch, or under another task's memory or none.
 
-        `call`: the case's call behind another prefix.
+        `call`: the case's call behind another prefix. `barge_in`: a frame, and the codes int64 [8, n] that the caller is
+        heard with from it on.
         """
         course = self.course(case, call=call)
         if memory == "own":
@@ -113,7 +115,11 @@ class CaseRunner:
         else:
             remembered = self._wrong(case, course.plan) if memory == "wrong" else None
         going = self._begin(case, course, self._hooks(remembered))
-        return self._finish(going, course, self._caller(case, branch or case.branches[0], course.plan))
+        caller = self._caller(case, branch or case.branches[0], course.plan)
+        if barge_in is not None:
+            first, codes = barge_in[0] - course.plan.free, barge_in[1].to(caller.device)
+            caller[:, first : first + codes.shape[1]] = codes
+        return self._finish(going, course, caller)
 
     def _begin(self, case: Case, course: Course, hooks: Hooks) -> _Going:
         options = self.generator.options
