@@ -113,7 +113,9 @@ def branch_scenes(train: int, validation: int, *, seed: int = 0) -> list[Scene]:
             order = draw.permutation(len(DAYS))
         split = "train" if number < train else "validation"
         day = int(order[number % len(DAYS)])
-        own, other, third = (DAYS[(day + step) % len(DAYS)] for step in (0, 1 + number % 4, 1 + (number + 1) % 4))
+        own, other, third = (
+            DAYS[(day + step) % len(DAYS)] for step in (0, 1 + number % 4, 1 + (number + 1) % 4)
+        )
         name, call_seed = f"day-{number:03}", seed * 10_000 + number
         if split == "train":
             kind = number % 7
@@ -129,7 +131,11 @@ def branch_scenes(train: int, validation: int, *, seed: int = 0) -> list[Scene]:
             )
             continue
         scenes.append(made_scene(name, name, split, own, seed=call_seed))
-        for kind, result, later in (("other", other, None), ("failed", None, None), ("superseded", own, third)):
+        for kind, result, later in (
+            ("other", other, None),
+            ("failed", None, None),
+            ("superseded", own, third),
+        ):
             twin = made_scene(f"{name}-{kind}", name, split, result, seed=call_seed, later_day=later)
             # Told the same first, the superseded one differs from the second result on.
             request = twin.work.requests[3 if later else 2]
@@ -164,7 +170,11 @@ def write_made_task(
     out: Path, *, train: int = 30, validation: int = 10, twins: int = 4, seed: int = 0, branches: bool = False
 ) -> Path:
     """Write the corpus under `out`, with twins of every kind where `branches`; returns its manifest."""
-    scenes = branch_scenes(train, validation, seed=seed) if branches else made_scenes(train, validation, twins, seed=seed)
+    scenes = (
+        branch_scenes(train, validation, seed=seed)
+        if branches
+        else made_scenes(train, validation, twins, seed=seed)
+    )
     write_corpus(scenes, out, method=METHOD)
     return out / "manifest.jsonl"
 

@@ -145,7 +145,11 @@ def sidecar_of(
                     "reference": f"{recording_path(scene.work.name)}#{segment.id}",
                     "status": _status(scene, segment),
                     "attribution": "reconstruction",
-                    **({"superseded_by": scene.superseded[segment.id]} if segment.id in scene.superseded else {}),
+                    **(
+                        {"superseded_by": scene.superseded[segment.id]}
+                        if segment.id in scene.superseded
+                        else {}
+                    ),
                 }
                 for segment in segments
                 if segment.kind in EVIDENCE
@@ -189,7 +193,13 @@ def sidecar_of(
 
 
 def _status(scene: Scene, segment: Segment) -> str:
-    return "failed" if segment.id in scene.failed else "superseded" if segment.id in scene.superseded else "succeeded"
+    return (
+        "failed"
+        if segment.id in scene.failed
+        else "superseded"
+        if segment.id in scene.superseded
+        else "succeeded"
+    )
 
 
 def _times(scene: Scene, segment: Segment) -> dict[str, float]:

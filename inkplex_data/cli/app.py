@@ -19,6 +19,7 @@ from inkplex_data.cli import (
     channels,
     check,
     corpus,
+    evaluate,
     exchange,
     imports,
     look,
@@ -63,7 +64,20 @@ def _root(
     pass
 
 
-for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, train, bench):
+for group in (
+    build,
+    speech,
+    channels,
+    stages,
+    check,
+    look,
+    corpus,
+    exchange,
+    imports,
+    train,
+    evaluate,
+    bench,
+):
     group.register(app)
 
 

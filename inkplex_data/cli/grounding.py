@@ -51,7 +51,9 @@ def ground_run(
     store = generator.store
     judged = found.runs["call_id"].unique().to_list()
     losses = fact_losses(generator.trained.model, cases_of(store, split, calls=judged), window=store.window)
-    more: dict[str, pl.DataFrame] = {"fact_loss": summarise_fact_losses(losses, resamples=resamples, seed=seed)}
+    more: dict[str, pl.DataFrame] = {
+        "fact_loss": summarise_fact_losses(losses, resamples=resamples, seed=seed)
+    }
     if generator.trained.model.memory is not None:
         more["interruptions"] = interruptions(CaseRunner(generator), cases_of(store, split, calls=judged))
     lines = [found.text()]
@@ -84,5 +86,3 @@ def write_page(cases: Path, page: Path) -> Path:
         for piece in grounding_page(document, sounds):
             file.write(piece.encode())
     return page
-
-

@@ -66,7 +66,9 @@ def stats(
 
 def report(
     store: str = typer.Argument(
-        ..., metavar="STORE|RUN", help="Folder or fsspec URL of a store, or a run with a grounding evaluation."
+        ...,
+        metavar="STORE|RUN",
+        help="Folder or fsspec URL of a store, or a run with a grounding evaluation.",
     ),
     out: Path = typer.Option(
         Path("report.html"), "-o", "--out", parser=output, metavar="FILE.html", help="The page to write."

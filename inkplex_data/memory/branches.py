@@ -71,14 +71,18 @@ def derive(
             raise UsageError(f"a delayed result comes later, not by {delay_us} µs")
         later = NEVER_US if kind == "absent" else delay_us
         times = [name for name in ("arrival_us", "ready_us") if name in tokens.columns]
-        moved = tokens.with_columns(pl.when(after).then(pl.col(name) + later).otherwise(pl.col(name)) for name in times)
+        moved = tokens.with_columns(
+            pl.when(after).then(pl.col(name) + later).otherwise(pl.col(name)) for name in times
+        )
         return BranchTokens(moved, own, foreign)
     if kind == "irrelevant":
         if partner is None or not len(partner):
             raise UsageError("irrelevant memory is that of another recording, and none is given")
         places = np.flatnonzero(after.to_numpy())
         chosen = np.resize(_unrelated(partner)[-len(places) :], len(places)) if len(places) else places
-        return BranchTokens(_replaced(tokens, places, partner[chosen]), _put(own, places, chosen), after.to_numpy())
+        return BranchTokens(
+            _replaced(tokens, places, partner[chosen]), _put(own, places, chosen), after.to_numpy()
+        )
     return BranchTokens(tokens, own, foreign, at_us if kind == "none" else None)
 
 
@@ -92,7 +96,17 @@ def _unrelated(tokens: pl.DataFrame) -> NDArray[np.int64]:
 
 def _replaced(tokens: pl.DataFrame, places: NDArray[np.int64], others: pl.DataFrame) -> pl.DataFrame:
     """`tokens` with what tokens say taken from `others` at `places`; their places and times stay."""
-    stay = {"row", "call", "position", "arrival_us", "available_us", "ready_us", "source_us", "rank", "word_ix"}
+    stay = {
+        "row",
+        "call",
+        "position",
+        "arrival_us",
+        "available_us",
+        "ready_us",
+        "source_us",
+        "rank",
+        "word_ix",
+    }
     said = [name for name in tokens.columns if name not in stay and name in others.columns]
     both = pl.concat([tokens.select(said), others.select(said)])
     index = np.arange(len(tokens), dtype=np.int64)

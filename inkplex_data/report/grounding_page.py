@@ -42,7 +42,9 @@ def read_cases(path: Path) -> dict[str, Any]:
         raise UsageError(f"it is no JSON: {error}", where=str(path)) from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise UsageError(
-            f"it is not of schema {SCHEMA}", where=str(path), next_step="Give what evaluate --grounding wrote."
+            f"it is not of schema {SCHEMA}",
+            where=str(path),
+            next_step="Give what evaluate --grounding wrote.",
         )
     return document
 
@@ -69,7 +71,18 @@ def grounding_page(document: Mapping[str, Any], sounds: Mapping[tuple[str, str, 
 
 
 def _summary(rows: list[dict[str, Any]]) -> str:
-    names = ("system", "kind", "runs", "right", "right_lower", "complete", "missing", *VERDICTS, "latency_s", "trained_minus_lower")
+    names = (
+        "system",
+        "kind",
+        "runs",
+        "right",
+        "right_lower",
+        "complete",
+        "missing",
+        *VERDICTS,
+        "latency_s",
+        "trained_minus_lower",
+    )
     head = "".join(f"<th>{_text(name.replace('_', ' '))}</th>" for name in names)
     body = "".join(
         f'<tr class="{"deciding" if row.get("kind") == "both" else ""}">'
@@ -91,17 +104,25 @@ def _case(case: Mapping[str, Any], sounds: Mapping[tuple[str, str, str], str], *
     ]
     for branch in case["branches"]:
         due = "; ".join(one["text"] for one in branch["due"]) or "nothing"
-        parts.append(f'<h3>{_text(branch["name"])} <span class="dim">due: {_text(due)}</span></h3><div class="side">')
+        parts.append(
+            f'<h3>{_text(branch["name"])} <span class="dim">due: {_text(due)}</span></h3><div class="side">'
+        )
         for run in case["runs"]:
             if run["branch"] == branch["name"] and run["system"] in COMPARED:
-                parts.append(_run(case, branch, run, sounds.get((case["call_id"], run["system"], run["branch"]))))
+                parts.append(
+                    _run(case, branch, run, sounds.get((case["call_id"], run["system"], run["branch"])))
+                )
         parts.append("</div>")
     return "".join(parts) + "</details>\n"
 
 
-def _run(case: Mapping[str, Any], branch: Mapping[str, Any], run: Mapping[str, Any], sound: str | None) -> str:
+def _run(
+    case: Mapping[str, Any], branch: Mapping[str, Any], run: Mapping[str, Any], sound: str | None
+) -> str:
     mark = "right" if run["right"] else "wrong"
-    about = f"{run['status']}, {run['answer']}" + (f", {run['latency_s']:.2f} s after it" if run["latency_s"] is not None else "")
+    about = f"{run['status']}, {run['answer']}" + (
+        f", {run['latency_s']:.2f} s after it" if run["latency_s"] is not None else ""
+    )
     player = f'<audio controls preload="none" src="{_text(sound)}"></audio>' if sound else ""
     reason = f'<p class="warning">{_text(run["reason"])}</p>' if run["reason"] else ""
     claims = "".join(_claim(case, run, claim) for claim in run["claims"])
@@ -115,14 +136,18 @@ def _timeline(branch: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     """Words at their times, coloured by the verdict of the claim that begins there, over the arrivals of memory."""
     begins, ends = run["free_from_s"], max(run["ends_s"], run["free_from_s"] + 1)
     width = (ends - begins) * PX_PER_S
-    verdicts = {round(claim["start_s"] * 1000): claim["verdict"] for claim in run["claims"] if not claim["withdrawn"]}
+    verdicts = {
+        round(claim["start_s"] * 1000): claim["verdict"] for claim in run["claims"] if not claim["withdrawn"]
+    }
     marks = [f'<svg width="{width:.0f}" height="64" role="img" aria-label="words over time">']
     for item in branch["evidence"]:
         at = item["arrival_s"]
         if at is not None and begins <= at <= ends and not item["given"]:
             x = (at - begins) * PX_PER_S
             label = _text(f"{item['id']} arrives at {at:.2f} s: {item['text'][:200]}")
-            marks.append(f'<g class="arrival"><title>{label}</title><line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="64"/></g>')
+            marks.append(
+                f'<g class="arrival"><title>{label}</title><line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="64"/></g>'
+            )
     for number, word in enumerate(run["words"]):
         x = (word["start_s"] - begins) * PX_PER_S
         kind = verdicts.get(round(word["start_s"] * 1000), "plain")
@@ -132,7 +157,12 @@ def _timeline(branch: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 
 
 def _claim(case: Mapping[str, Any], run: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
-    names = {"call_id": case["call_id"], "system": run["system"], "branch": run["branch"], "claim_ix": claim["claim_ix"]}
+    names = {
+        "call_id": case["call_id"],
+        "system": run["system"],
+        "branch": run["branch"],
+        "claim_ix": claim["claim_ix"],
+    }
     key = _text(json.dumps(names, sort_keys=True))
     verdict = claim["verdict"] if claim["verdict"] in VERDICTS else "unsupported"
     options = "".join(f"<option>{name}</option>" for name in ("", *VERDICTS))

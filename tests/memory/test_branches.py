@@ -59,7 +59,9 @@ def test_a_word_that_the_result_would_complete_stays_open() -> None:
 
 
 def test_irrelevant_tokens_keep_their_places_and_bring_their_own_states(tokens: pl.DataFrame) -> None:
-    partner = tokens.with_columns(bytes=pl.lit(b" other"), token_id=pl.lit(7), kind=pl.lit("setup").cast(KIND))
+    partner = tokens.with_columns(
+        bytes=pl.lit(b" other"), token_id=pl.lit(7), kind=pl.lit("setup").cast(KIND)
+    )
     made = derive("irrelevant", tokens, AT_US, partner=partner)
     assert made.foreign.tolist() == [False] * 3 + [True] * 3
     assert made.tokens["bytes"].to_list()[3:] == [b" other"] * 3

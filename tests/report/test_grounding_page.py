@@ -21,18 +21,50 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 def document(**run: Any) -> dict[str, Any]:
     claims = [
-        {"claim_ix": at, "text": text, "kind": "date", "verdict": verdict, "event": "lookup", "withdrawn": False, "start_s": 1.0 + at}
+        {
+            "claim_ix": at,
+            "text": text,
+            "kind": "date",
+            "verdict": verdict,
+            "event": "lookup",
+            "withdrawn": False,
+            "start_s": 1.0 + at,
+        }
         for at, (text, verdict) in enumerate([("Friday", "supported"), ("Monday", "contradicted")])
     ]
-    item = {"id": "lookup", "status": "succeeded", "given": False, "text": "Friday", "arrival_s": 0.9, "arrives": "during it", "ends_s": None}
+    item = {
+        "id": "lookup",
+        "status": "succeeded",
+        "given": False,
+        "text": "Friday",
+        "arrival_s": 0.9,
+        "arrives": "during it",
+        "ends_s": None,
+    }
     own = {
         "system": "trained", "branch": "unchanged", "status": "said", "reason": None, "answer": "complete", "right": False,
         "agrees": True, "free_from_s": 0.5, "ends_s": 3.0, "latency_s": 0.1,
         "words": [{"text": "Friday", "start_s": 1.0}, {"text": "Monday", "start_s": 2.0}], "claims": claims,
     }  # fmt: skip
-    branch = {"name": "unchanged", "kind": "unchanged", "due": [{"text": "Friday", "event": "lookup", "arrival_s": 0.9}], "evidence": [item]}
-    case = {"call_id": "one", "family": "f", "fork_s": 0.9, "branches": [branch], "runs": [{**own, **run}, {**own, "system": "no connector"}]}
-    return {"schema": SCHEMA, "checkpoint": "c", "summary": [{"system": "trained", "kind": "both", "right": 0.5}], "cases": [case]}
+    branch = {
+        "name": "unchanged",
+        "kind": "unchanged",
+        "due": [{"text": "Friday", "event": "lookup", "arrival_s": 0.9}],
+        "evidence": [item],
+    }
+    case = {
+        "call_id": "one",
+        "family": "f",
+        "fork_s": 0.9,
+        "branches": [branch],
+        "runs": [{**own, **run}, {**own, "system": "no connector"}],
+    }
+    return {
+        "schema": SCHEMA,
+        "checkpoint": "c",
+        "summary": [{"system": "trained", "kind": "both", "right": 0.5}],
+        "cases": [case],
+    }
 
 
 def page(given: dict[str, Any]) -> str:
@@ -89,7 +121,10 @@ def test_a_reviewer_s_verdicts_are_counted_kept_and_saved_as_json_lines(tmp_path
     saved = re.search(r'data-saved="([^"]*)"', done.stdout)
     assert saved is not None and 'data-name="verdicts.jsonl"' in done.stdout
     lines = [json.loads(line) for line in html.unescape(saved[1]).splitlines()]
-    assert [(line["claim_ix"], line["verdict"], line["call_id"]) for line in lines] == [(0, "supported", "one"), (1, "stale", "one")]
+    assert [(line["claim_ix"], line["verdict"], line["call_id"]) for line in lines] == [
+        (0, "supported", "one"),
+        (1, "stale", "one"),
+    ]
     (tmp_path / "verdicts.jsonl").write_text(html.unescape(saved[1]))
     from inkplex_data.trainer.grounding.reviewed import read_verdicts
 

@@ -119,6 +119,7 @@ def evaluate(
         told=told,
     )
 
+
 def chosen_memories(named: Sequence[str] | None, default: Sequence[str], trained: TrainedModel) -> list[str]:
     """What is asked for, or the default; a model without readers has only `none`. Raises UsageError for others."""
     if unknown := sorted(set(named or ()) - set(MEMORIES)):

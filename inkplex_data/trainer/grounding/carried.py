@@ -24,7 +24,21 @@ MAX_VALUES: Final = 1_000
 MAX_DEPTH: Final = 20
 NAME_WORDS: Final = 6
 MONEY_KEYS: Final = frozenset(
-    "price cost amount total fee balance due charge refund deposit credit fare payment".split()
+    [
+        "price",
+        "cost",
+        "amount",
+        "total",
+        "fee",
+        "balance",
+        "due",
+        "charge",
+        "refund",
+        "deposit",
+        "credit",
+        "fare",
+        "payment",
+    ]
 )
 _SILENT_KEYS: Final = frozenset({"status", "type", "id"})
 _SILENT_NAMES: Final = frozenset({"ok", "success", "error", "none", "true", "false", "unknown", "pending"})

@@ -108,7 +108,11 @@ def case_of(
     if starts_at_us is None:
         return None
     items = evidence_items(store, call)
-    coming = [item.arrival_us for item in items if not item.given and item.status != "pending" and item.arrival_us > 0]
+    coming = [
+        item.arrival_us
+        for item in items
+        if not item.given and item.status != "pending" and item.arrival_us > 0
+    ]
     if not coming:
         return None
     at_us = min([*coming, *(fork_us - starts_at_us for _, fork_us in twins)])
@@ -119,7 +123,11 @@ def case_of(
             continue  # nobody's tokens to put there
         shift_us = {"unchanged": 0, "delayed": delay_us}.get(kind, NEVER_US)
         shifted = tuple(_later(item, at_us, shift_us) for item in items)
-        own = due if kind == "unchanged" else tuple(replace(one, arrival_us=one.arrival_us + shift_us) for one in due)
+        own = (
+            due
+            if kind == "unchanged"
+            else tuple(replace(one, arrival_us=one.arrival_us + shift_us) for one in due)
+        )
         branches.append(Branch(kind, call, shifted, own if shift_us < NEVER_US else (), shift_us))
     for twin, _ in twins:
         branches.append(_twin_branch(store, call, twin, at_us))

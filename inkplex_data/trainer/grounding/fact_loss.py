@@ -62,7 +62,9 @@ def fact_losses(model: ConnectedLM, cases: Iterable[Case], *, window: int) -> pl
         place = places(case, composed.prefix_frames)
         for memory, remembered in _memories(model, case, composed.prefix_frames, composed.frames, window):
             out, _ = model(codes, remembered)
-            losses = F.cross_entropy(out.text_logits[0, 0].float(), codes[0, 0], reduction="none").cpu().numpy()
+            losses = (
+                F.cross_entropy(out.text_logits[0, 0].float(), codes[0, 0], reduction="none").cpu().numpy()
+            )
             for index, name in enumerate(PLACES):
                 own = place == index
                 rows.append(
@@ -108,8 +110,16 @@ def _memories(
         elif branch.kind == "delayed" and branch.derived:
             yield "delayed", branch_memory(case, branch, plan, text_table=table, window=window)
     if case.call.row["wrong_memory_of"] is not None:
-        yield "wrong", call_memory(
-            case.call.wrong_memory(), prefix_frames=prefix_frames, first=0, steps=steps, text_table=table, window=window
+        yield (
+            "wrong",
+            call_memory(
+                case.call.wrong_memory(),
+                prefix_frames=prefix_frames,
+                first=0,
+                steps=steps,
+                text_table=table,
+                window=window,
+            ),
         )
 
 
@@ -119,7 +129,11 @@ def summarise_fact_losses(losses: pl.DataFrame, *, resamples: int = RESAMPLES, s
     for name in PLACES:
         here = losses.filter(place=name)
         own = here.filter(memory="own")
-        row: dict[str, object] = {"place": name, "targets": int(here.group_by("memory").agg(pl.col("targets").sum())["targets"].max() or 0)}  # type: ignore[arg-type]
+        # As many under each memory; of a model without memory, under none alone.
+        targets = (
+            max(int(some["targets"].sum()) for (_,), some in here.group_by("memory")) if here.height else 0
+        )
+        row: dict[str, object] = {"place": name, "targets": targets}
         for memory in MEMORIES:
             some = here.filter(memory=memory)
             count = int(some["targets"].sum())
@@ -128,7 +142,12 @@ def summarise_fact_losses(losses: pl.DataFrame, *, resamples: int = RESAMPLES, s
                 continue
             both = own.join(some, on="call_id", suffix="_other", maintain_order="left")
             gain = paired_difference(
-                both["loss_sum_other"], both["loss_sum"], both["targets"], both["family"].to_list(), resamples=resamples, seed=seed
+                both["loss_sum_other"],
+                both["loss_sum"],
+                both["targets"],
+                both["family"].to_list(),
+                resamples=resamples,
+                seed=seed,
             )
             row[f"{memory}_minus_own_lower"] = None if gain is None else gain.lower
         rows.append(row)

@@ -78,7 +78,9 @@ class Grounding:
 
     def text(self) -> str:
         """For a terminal: the deciding measure of every system, and how runs ended."""
-        ended = ", ".join(f"{system} {status} {count}" for system, status, count in failures(self.runs).rows())
+        ended = ", ".join(
+            f"{system} {status} {count}" for system, status, count in failures(self.runs).rows()
+        )
         lines = [
             "both right: a branch with an answer due and one without; bounds are one-sided 95%, from a bootstrap over families",
             summary_text(self.summary),
@@ -149,9 +151,11 @@ def _runs(runner: CaseRunner, case: Case, constant: str, left_out: list[str]) ->
     free_us, ends_us = plan.free * FRAME_US, plan.stop * FRAME_US
     pieces, delays = runner.generator.pieces, runner.lm.delays.delays
 
-    def spoken(branch: Branch, system: str, made: Replayed, **about: bool) -> Run:
+    def spoken(
+        branch: Branch, system: str, made: Replayed, agrees: bool | None = None, differs: bool | None = None
+    ) -> Run:
         said = [(word.start_us, word.text) for word in words_of(made, pieces) if word.start >= made.plan.free]
-        return Run(case, branch, system, said, free_us, ends_us, made, **about)
+        return Run(case, branch, system, said, free_us, ends_us, made, agrees, differs)
 
     if runner.readers is not None:
         made = runner.branches(case)
@@ -175,9 +179,7 @@ def _runs(runner: CaseRunner, case: Case, constant: str, left_out: list[str]) ->
             yield Run(case, branch, system, said, free_us, ends_us)
 
 
-def _others(
-    runner: CaseRunner, case: Case, left_out: list[str], spoken: Callable[..., Run]
-) -> Iterator[Run]:
+def _others(runner: CaseRunner, case: Case, left_out: list[str], spoken: Callable[..., Run]) -> Iterator[Run]:
     """Systems that do not read the branch's memory: those without evidence need one run a case."""
     none = runner.alone(case, None, memory="none")
     for branch in case.branches:
@@ -212,10 +214,15 @@ def measure(run: Run) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     claims = judge(run.said, run.branch.items)
     found = answered(claims, run.branch.due)
     counts = {
-        verdict: sum(claim.verdict == verdict and not claim.withdrawn for claim in claims) for verdict in VERDICTS
+        verdict: sum(claim.verdict == verdict and not claim.withdrawn for claim in claims)
+        for verdict in VERDICTS
     }
-    where = {"call_id": run.case.call.call_id, "system": run.system, "branch": run.branch.name}
-    row = {
+    where: dict[str, Any] = {
+        "call_id": run.case.call.call_id,
+        "system": run.system,
+        "branch": run.branch.name,
+    }
+    row: dict[str, Any] = {
         **where,
         "family": run.case.family,
         "kind": run.branch.kind,
@@ -265,20 +272,32 @@ def _shown(case: Case, runs: Sequence[tuple[Run, dict[str, Any], list[dict[str, 
             {
                 "name": branch.name,
                 "kind": branch.kind,
-                "due": [{"text": one.text, "event": one.event, "arrival_s": one.arrival_us / 1e6} for one in branch.due],
+                "due": [
+                    {"text": one.text, "event": one.event, "arrival_s": one.arrival_us / 1e6}
+                    for one in branch.due
+                ],
                 "evidence": [_shown_item(item) for item in branch.items],
             }
             for branch in case.branches
         ],
         "runs": [
             {
-                **{name: row[name] for name in ("system", "branch", "status", "reason", "answer", "right", "agrees")},
+                **{
+                    name: row[name]
+                    for name in ("system", "branch", "status", "reason", "answer", "right", "agrees")
+                },
                 "free_from_s": row["free_from_us"] / 1e6,
                 "ends_s": row["ends_us"] / 1e6,
                 "latency_s": None if row["latency_us"] is None else row["latency_us"] / 1e6,
                 "words": [{"text": text, "start_s": at / 1e6} for at, text in run.said],
                 "claims": [
-                    {**{name: one[name] for name in ("claim_ix", "text", "kind", "verdict", "event", "withdrawn")}, "start_s": one["start_us"] / 1e6}
+                    {
+                        **{
+                            name: one[name]
+                            for name in ("claim_ix", "text", "kind", "verdict", "event", "withdrawn")
+                        },
+                        "start_s": one["start_us"] / 1e6,
+                    }
                     for one in own
                 ],
             }
@@ -312,8 +331,16 @@ def write_grounding(
     out.mkdir(parents=True, exist_ok=True)
     tables = {"runs": found.runs, "claims": found.claims, "summary": found.summary, **more}
     body = {"schema": SCHEMA, **about, "summary": found.summary.to_dicts(), "left_out": found.left_out}
-    text = [f"# Grounding of {about.get('checkpoint', '')}\n\n", markdown(found.summary), "\n## How runs ended\n\n"]
-    text.append(markdown_table(("system", "status", "runs"), [[str(cell) for cell in row] for row in failures(found.runs).rows()]))
+    text = [
+        f"# Grounding of {about.get('checkpoint', '')}\n\n",
+        markdown(found.summary),
+        "\n## How runs ended\n\n",
+    ]
+    text.append(
+        markdown_table(
+            ("system", "status", "runs"), [[str(cell) for cell in row] for row in failures(found.runs).rows()]
+        )
+    )
     for name, table in more.items():
         cells = [[_cell(cell) for cell in row] for row in table.rows()]
         text.append(f"\n## {name.replace('_', ' ').capitalize()}\n\n{markdown_table(table.columns, cells)}")
@@ -324,12 +351,15 @@ def write_grounding(
             table.write_parquet(data)
             new(out / f"{name}.parquet").write(data.getbuffer())
         new(out / "table.md").write("".join(text).encode())
-        shown = {**body, "more": {name: table.to_dicts() for name, table in more.items()}, "sounds": list(sounds), "cases": found.shown}
+        shown = {
+            **body,
+            "more": {name: table.to_dicts() for name, table in more.items()},
+            "sounds": list(sounds),
+            "cases": found.shown,
+        }
         new(document).write(json_bytes(shown, indent=1))
     return body
 
 
 def _cell(value: Any) -> str:
     return "–" if value is None else f"{value:.4f}" if isinstance(value, float | np.floating) else str(value)
-
-

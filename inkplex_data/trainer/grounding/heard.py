@@ -88,7 +88,9 @@ def voice_similarity(samples: NDArray[np.float32], voice: NDArray[np.float32]) -
         steps = len(narrow) // 160
         if steps < VOICE_STEPS:
             return None
-        vectors = voice_embeddings(narrow, np.arange(0, steps - VOICE_STEPS + 1, VOICE_STEPS // 2), VOICE_STEPS)
+        vectors = voice_embeddings(
+            narrow, np.arange(0, steps - VOICE_STEPS + 1, VOICE_STEPS // 2), VOICE_STEPS
+        )
         mean = vectors.mean(axis=0)
         means.append(mean / (np.linalg.norm(mean) + 1e-9))
     return float(means[0] @ means[1])
@@ -102,5 +104,3 @@ def summarise_heard(rows: Iterable[dict[str, object]]) -> pl.DataFrame:
         pl.len().alias("runs"), *(pl.col(name).mean() for name in measures)
     )
     return grouped.select(pl.col(name).cast(dtype) for name, dtype in HEARD_SUMMARY.items())
-
-

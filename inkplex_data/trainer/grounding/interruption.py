@@ -76,7 +76,9 @@ def _row(runner: CaseRunner, case: Case, at_frame: int | None) -> dict[str, obje
     claims = judge([(word.start_us, word.text) for word in words], branch.items)
     before = [claim for claim in claims if claim.start_us < until * FRAME_US]
     after = [claim for claim in claims if claim.start_us >= until * FRAME_US]
-    grounded = [claim.start_us for claim in after if claim.verdict == "supported" and claim.start_us >= end_us]
+    grounded = [
+        claim.start_us for claim in after if claim.verdict == "supported" and claim.start_us >= end_us
+    ]
     return {
         **about,
         "status": "went on" if stop is None else "stopped",

@@ -93,28 +93,25 @@ def same(one: Reading, other: Reading) -> bool | None:
     >>> same(Date(weekday=4), Date(month=3, day=14)), same(Date(month=3, day=15), Date(2026, 3, 14, 5))
     (None, False)
     """
+    if isinstance(one, Number) and isinstance(other, Amount):
+        one, other = other, one
+    result: bool | None = None
     match one, other:
         case Amount(), Amount():
-            currencies = {one.currency, other.currency} - {None}
-            return one.hundredths == other.hundredths and len(currencies) < 2
+            result = one.hundredths == other.hundredths and len({one.currency, other.currency} - {None}) < 2
         case Amount(), Number():
-            return one.hundredths == _hundredths(other)
-        case Number(), Amount():
-            return other.hundredths == _hundredths(one)
+            result = one.hundredths == _hundredths(other)
         case Date(), Date():
-            return _same_date(one, other)
+            result = _same_date(one, other)
         case Time(), Time():
-            halves = {one.half, other.half} - {None}
-            return one.minutes == other.minutes and len(halves) < 2
+            result = one.minutes == other.minutes and len({one.half, other.half} - {None}) < 2
         case Number(), Number():
-            return _plain(one.digits) == _plain(other.digits)
+            result = _plain(one.digits) == _plain(other.digits)
         case Flag(), Flag():
-            return one.holds == other.holds if one.about == other.about else None
-        case Name(), Name():
-            return one.words == other.words
-        case Outcome(), Outcome():
-            return one.state == other.state
-    return None
+            result = one.holds == other.holds if one.about == other.about else None
+        case (Name(), Name()) | (Outcome(), Outcome()):
+            result = one == other
+    return result
 
 
 def agree(said: tuple[Reading, ...], carried: tuple[Reading, ...]) -> bool | None:

@@ -38,11 +38,20 @@ def read_verdicts(path: Path) -> pl.DataFrame:
             body = json.loads(line)
             row = tuple(body[name] for name in REVIEWED)
         except (ValueError, TypeError, KeyError) as error:
-            raise UsageError("it is no verdict", where=f"{path}:{number}", next_step="Save it from the review page.") from error
-        right = [isinstance(cell, str) for cell in (*row[:3], row[4])]
-        if body.get("schema") != SCHEMA or not all(right) or type(row[3]) is not int or row[4] not in VERDICTS:
             raise UsageError(
-                f"it is no verdict of schema {SCHEMA}", where=f"{path}:{number}", next_step="Save it from the review page."
+                "it is no verdict", where=f"{path}:{number}", next_step="Save it from the review page."
+            ) from error
+        right = [isinstance(cell, str) for cell in (*row[:3], row[4])]
+        if (
+            body.get("schema") != SCHEMA
+            or not all(right)
+            or type(row[3]) is not int
+            or row[4] not in VERDICTS
+        ):
+            raise UsageError(
+                f"it is no verdict of schema {SCHEMA}",
+                where=f"{path}:{number}",
+                next_step="Save it from the review page.",
             )
         rows[row[:4]] = row
     return pl.DataFrame(list(rows.values()), schema=REVIEWED, orient="row")

@@ -95,12 +95,19 @@ class CaseRunner:
         for branch in case.branches:
             hooks = self._hooks(self._memory(case, branch, course.plan))
             found[branch.name] = self._finish(
-                _Going(begun.generator.fork(hooks), list(begun.ids)), course, self._caller(case, branch, course.plan)
+                _Going(begun.generator.fork(hooks), list(begun.ids)),
+                course,
+                self._caller(case, branch, course.plan),
             )
         return found
 
     def alone(
-        self, case: Case, branch: Branch | None, *, memory: Literal["own", "wrong", "none"] = "own", call: Call | None = None,
+        self,
+        case: Case,
+        branch: Branch | None,
+        *,
+        memory: Literal["own", "wrong", "none"] = "own",
+        call: Call | None = None,
         barge_in: tuple[int, Tensor] | None = None,
     ) -> Replayed:
         """One run from the beginning: of a branch, or under another task's memory or none.

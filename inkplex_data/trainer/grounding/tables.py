@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from inkplex_data.clock import US_PER_S
-from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES, paired_difference
+from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES, Difference, paired_difference
 from inkplex_data.trainer.evaluate.scores import aligned
 from inkplex_data.trainer.grounding.claims import VERDICTS
 
@@ -91,9 +91,19 @@ def summarise(runs: pl.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0) 
         for kind in dict.fromkeys(own["kind"]):
             some = own.filter(kind=kind)
             trained = runs.filter(system=TRAINED, kind=kind)
-            rows.append(_row(system, kind, some, _rates(some), _rates(trained), resamples, seed))
+            rows.append(
+                _row(system, kind, some, _rates(some), _rates(trained), resamples=resamples, seed=seed)
+            )
         rows.append(
-            _row(system, "both", own, both_right(own), both_right(runs.filter(system=TRAINED)), resamples, seed)
+            _row(
+                system,
+                "both",
+                own,
+                both_right(own),
+                both_right(runs.filter(system=TRAINED)),
+                resamples=resamples,
+                seed=seed,
+            )
         )
     return pl.DataFrame(rows, schema=SUMMARY)
 
@@ -107,22 +117,19 @@ def both_right(runs: pl.DataFrame) -> pl.DataFrame:
     """call_id, branch (null), family, value: of each case, the share of right runs with an answer due times that without."""
     due = pl.col("due") > 0
     value = pl.col("right").filter(due).mean().fill_null(0) * pl.col("right").filter(~due).mean().fill_null(1)
-    return runs.group_by("call_id", "family", maintain_order=True).agg(value.alias("value")).select(
-        "call_id", pl.lit(None, pl.String).alias("branch"), "family", "value"
+    return (
+        runs.group_by("call_id", "family", maintain_order=True)
+        .agg(value.alias("value"))
+        .select("call_id", pl.lit(None, pl.String).alias("branch"), "family", "value")
     )
 
 
 def _row(
-    system: str, kind: str, runs: pl.DataFrame, own: pl.DataFrame, trained: pl.DataFrame, resamples: int, seed: int
+    system: str, kind: str, runs: pl.DataFrame, own: pl.DataFrame, trained: pl.DataFrame, **drawn: int
 ) -> dict[str, Any]:
-    zeros, ones = [0.0] * own.height, [1.0] * own.height
-    right = paired_difference(own["value"], zeros, ones, own["family"].to_list(), resamples=resamples, seed=seed)
+    right = _difference(own, [0.0] * own.height, **drawn)
     both = trained.join(own, on=["call_id", "branch"], suffix="_own", nulls_equal=True, maintain_order="left")
-    gain = None
-    if system != TRAINED and both.height:
-        gain = paired_difference(
-            both["value"], both["value_own"], [1.0] * both.height, both["family"].to_list(), resamples=resamples, seed=seed
-        )
+    gain = None if system == TRAINED else _difference(both, both["value_own"].to_list(), **drawn)
     due = runs.filter(pl.col("due") > 0)
     shares = {
         name: None if not due.height else float((due["answer"] == name).sum()) / due.height
@@ -145,12 +152,29 @@ def _row(
     }
 
 
+def _difference(rows: pl.DataFrame, others: list[float], **drawn: int) -> Difference | None:
+    """Mean of `value` less that of `others`, with its bound over families."""
+    return paired_difference(rows["value"], others, [1.0] * rows.height, rows["family"].to_list(), **drawn)
+
+
 def failures(runs: pl.DataFrame) -> pl.DataFrame:
     """system, status, runs: how many runs of each system ended in which way; none is left out."""
     return runs.group_by("system", "status", maintain_order=True).agg(pl.len().cast(pl.Int64).alias("runs"))
 
 
-HEAD = ("system", "branch", "runs", "right (≥)", "complete", "partial", "missing", *VERDICTS, "differs", "latency", "trained − it (≥)")
+HEAD = (
+    "system",
+    "branch",
+    "runs",
+    "right (≥)",
+    "complete",
+    "partial",
+    "missing",
+    *VERDICTS,
+    "differs",
+    "latency",
+    "trained − it (≥)",
+)
 
 
 def summary_cells(summary: pl.DataFrame) -> list[tuple[str, ...]]:

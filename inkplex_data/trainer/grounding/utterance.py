@@ -6,7 +6,6 @@ Pure; English. Each rule errs towards not asserting: what is asked, considered o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final

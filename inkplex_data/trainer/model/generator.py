@@ -124,9 +124,8 @@ class StreamingGenerator:
         if self._pending:
             self._flush()
         twin = copy.copy(self)
-        twin._codes, twin._temporal, twin._depth = (
-            copy.deepcopy(part) for part in (self._codes, self._temporal, self._depth)
-        )
+        twin._codes, twin._temporal = copy.deepcopy(self._codes), copy.deepcopy(self._temporal)
+        twin._depth = copy.deepcopy(self._depth)
         twin._random = torch.Generator(device=self.lm.device)
         twin._random.set_state(self._random.get_state())
         twin._pending = []

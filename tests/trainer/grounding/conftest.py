@@ -27,7 +27,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `store` and the `run` of one update on it."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("grounding")
-    make_task_store(folder / "store", train=3, validation=2, codec_sha256=load_codec("untrained:0").identity.sha256)
+    make_task_store(
+        folder / "store", train=3, validation=2, codec_sha256=load_codec("untrained:0").identity.sha256
+    )
     add_twins(folder / "store", 2, 10)
     options = RunOptions(device="cpu", workers=0, allow_untrained_codec=True, tensorboard=False)
     train(small_recipe(data__passes=1), folder / "store", folder / "run", options)

@@ -14,7 +14,9 @@ from inkplex_data.trainer.grounding.runs import CaseRunner
 from inkplex_data.trainer.grounding.tables import CLAIMS, RUNS, SUMMARY, both_right
 
 
-def test_the_oracle_is_right_everywhere_and_what_reads_nothing_is_never_right_in_both(grounding: Grounding) -> None:
+def test_the_oracle_is_right_everywhere_and_what_reads_nothing_is_never_right_in_both(
+    grounding: Grounding,
+) -> None:
     table = grounding.summary.filter(kind="both").select("system", "right").rows()
     found = dict(table)
     assert found["oracle"] == 1.0
@@ -37,7 +39,9 @@ def test_every_branch_of_every_case_is_a_row_of_every_system(grounding: Groundin
     assert dict(grounding.summary.schema) == SUMMARY
     counts = dict(grounding.runs.group_by("system").len().rows())
     assert len({count for system, count in counts.items() if system != "wrong memory"}) == 1
-    assert any("text in prompt" in line for line in grounding.left_out)  # the made store's tokenizer is nobody's
+    assert any(
+        "text in prompt" in line for line in grounding.left_out
+    )  # the made store's tokenizer is nobody's
     assert "both" in grounding.text() and "oracle" in grounding.text()
 
 

@@ -38,7 +38,12 @@ def test_agreement_counts_claims_that_are_here(grounding: Grounding, tmp_path: P
     assert table.filter(verdict="stale").row(0)[1:] == (0, 1, 0)
     text = agreement_text(table, reviewed.height)
     assert text == "reviewed: 3 claims, 2 with the automatic verdict (67%); 1 are of claims that are not here"
-    for wrong in ("{", "[]", json.dumps({**lines[0], "verdict": "fine"}), json.dumps({**lines[0], "claim_ix": True})):
+    for wrong in (
+        "{",
+        "[]",
+        json.dumps({**lines[0], "verdict": "fine"}),
+        json.dumps({**lines[0], "claim_ix": True}),
+    ):
         file.write_text(wrong)
         with pytest.raises(UsageError, match="verdict"):
             read_verdicts(file)
@@ -76,12 +81,32 @@ def test_voices_and_means_by_origin() -> None:
 
 def test_one_command_makes_the_tables_and_the_page(made: Path, tmp_path: Path) -> None:
     out, page = tmp_path / "out", tmp_path / "page.html"
-    arguments = ["evaluate", made / "run", made / "store", "-o", out, "--grounding", "--limit", 1, "--seconds", 1.6]
-    result = CliRunner().invoke(app, [str(part) for part in [*arguments, "--call", "call-003", "--memory", "none"]])
+    arguments = [
+        "evaluate",
+        made / "run",
+        made / "store",
+        "-o",
+        out,
+        "--grounding",
+        "--limit",
+        1,
+        "--seconds",
+        1.6,
+    ]
+    result = CliRunner().invoke(
+        app, [str(part) for part in [*arguments, "--call", "call-003", "--memory", "none"]]
+    )
     assert result.exit_code == 0, result.output
     assert "both right" in result.output and "review.html" in result.output
     names = {path.name for path in (out / "grounding").iterdir()}
-    assert names >= {"runs.parquet", "claims.parquet", "summary.parquet", "fact_loss.parquet", "table.md", "cases.json"}
+    assert names >= {
+        "runs.parquet",
+        "claims.parquet",
+        "summary.parquet",
+        "fact_loss.parquet",
+        "table.md",
+        "cases.json",
+    }
     assert pl.read_parquet(out / "grounding" / "claims.parquet").schema == CLAIMS
     assert CliRunner().invoke(app, ["report", str(out), "-o", str(page)]).exit_code == 0
     assert page.read_bytes() == (out / "grounding" / "review.html").read_bytes()

@@ -31,7 +31,9 @@ def test_every_call_has_its_branches_and_a_twin_is_one_of_both(cases: dict[str, 
         assert (due.text, due.arrival_us) == (case.call.words["text"][1], RESULT_US - STARTS_US)
         late = next(branch for branch in case.branches if branch.kind == "delayed")
         assert [one.arrival_us - due.arrival_us for one in late.due] == [400_000]
-        assert all(not branch.due for branch in case.branches if branch.kind in ("absent", "irrelevant", "none"))
+        assert all(
+            not branch.due for branch in case.branches if branch.kind in ("absent", "irrelevant", "none")
+        )
     assert cases["call-010"].branches[-1].due[0].text == cases["call-011"].branches[0].due[0].text
 
 
@@ -61,9 +63,7 @@ def test_memories_are_one_before_the_fork_and_differ_from_it_on(
                 assert not same[fork]
 
 
-def test_runs_agree_word_for_word_before_the_branch_point(
-    runner: CaseRunner, cases: dict[str, Case]
-) -> None:
+def test_runs_agree_word_for_word_before_the_branch_point(runner: CaseRunner, cases: dict[str, Case]) -> None:
     """Forked off one run, and each by itself from the beginning: all of the frames, and after the fork the same too."""
     for name in ("call-003", "call-010"):
         case, delays = cases[name], runner.lm.delays.delays

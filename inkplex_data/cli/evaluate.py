@@ -1,0 +1,193 @@
+"""`evaluate`: what a checkpoint has learned: losses, free generation, and whether it says what it could know."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from inkplex_data.cli.output import output
+from inkplex_data.cli.say import say
+from inkplex_data.cli.train import DEVICE, PANEL, PREFIX, RUN, STORE, WEIGHTS, complain_of, open_trained
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from inkplex_data.pipeline.progress import Reporter
+    from inkplex_data.trainer.evaluate.generate import Generator
+
+
+def register(app: typer.Typer) -> None:
+    app.command("evaluate", rich_help_panel=PANEL)(evaluate)
+
+
+def evaluate(
+    run: Path = RUN,
+    store: str = STORE,
+    split: str = typer.Option("validation", help="Split to evaluate."),
+    out: Path | None = typer.Option(
+        None,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="FOLDER",
+        help="Folder for the tables; in the run by default.",
+    ),
+    call: list[str] | None = typer.Option(None, help="Evaluate only this call; may be repeated."),
+    panel: bool = typer.Option(False, "--panel", help="Evaluate only the calls of the run's frozen panel."),
+    only: list[str] | None = typer.Option(
+        None,
+        metavar="COLUMN=VALUE",
+        help="Evaluate only calls of this agent_origin, caller_origin, decisions, target_statuses or target_writers; "
+        "may be repeated.",
+    ),
+    memory: list[str] | None = typer.Option(
+        None, help="none, own or wrong; may be repeated. All three by default."
+    ),
+    prefix: str = PREFIX,
+    generations: bool = typer.Option(
+        False, "--generate", help="Also generate each call's response, and report what is said."
+    ),
+    grounding: bool = typer.Option(
+        False,
+        "--grounding",
+        help="Also ask whether the agent says what it could know, when it could know it: in branches of each call, "
+        "beside baselines, with a page for a reviewer.",
+    ),
+    listen: str | None = typer.Option(
+        None,
+        metavar="WHISPER",
+        help="With --grounding: also write WAV files, and hear them with this Whisper model (packaged: the one that is installed).",
+    ),
+    reviewed: Path | None = typer.Option(
+        None,
+        metavar="FILE.jsonl",
+        help="With --grounding: a reviewer's verdicts, to compare with the automatic ones.",
+    ),
+    seconds: float = typer.Option(20.0, help="With --generate, --grounding: length of the free window."),
+    limit: int | None = typer.Option(
+        None, min=1, help="With --generate, --grounding: largest number of calls."
+    ),
+    codec: str | None = typer.Option(
+        None, help="With --generate, --grounding: where the codec's weights are now."
+    ),
+    seed: int = typer.Option(0, min=0, help="Seed of the bootstrap and of generation."),
+    resamples: int = typer.Option(10_000, min=1, help="Number of bootstrap draws over families."),
+    model: str | None = WEIGHTS,
+    device: str = DEVICE,
+    json_output: bool = typer.Option(False, "--json", help="Print the results as one JSON object."),
+) -> None:
+    """Score a checkpoint with no memory, with the call's own, and with another task's; twins are scored as pairs.
+
+    A checkpoint that reads no memory is scored as it is.
+
+    Tables are written as Parquet files. --generate adds empty responses, words, repeats and delays.
+    """
+    from inkplex_data.atomic import only_writer
+    from inkplex_data.cli.grounding import ground_run
+    from inkplex_data.pipeline.progress import SilentReporter, reporter_for
+    from inkplex_data.store.call_groups import parse_filter
+    from inkplex_data.store.reader import open_store
+    from inkplex_data.trainer.evaluate import evaluate as evaluation
+    from inkplex_data.trainer.evaluate.generate import Generator, generations_text
+    from inkplex_data.trainer.evaluate.render import store_codec
+    from inkplex_data.trainer.evaluate.replay import ReplayOptions
+    from inkplex_data.trainer.evaluate.scores import MEMORIES
+    from inkplex_data.trainer.evaluate.scoring import chosen_calls, scorable
+    from inkplex_data.trainer.run.panel import read_panel
+    from inkplex_data.trainer.run.run_files import PANEL_FILE
+
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_store(store))
+        trained = open_trained(run, opened, split=split, device=device, weights=model)
+        memories = evaluation.chosen_memories(memory, MEMORIES, trained)
+        calls = call or None
+        if panel:
+            chosen = read_panel(trained.run / PANEL_FILE)
+            calls, split = list(chosen.calls), chosen.split
+        folder = out or trained.run / f"evaluation-{split}-update-{trained.update:06d}"
+        stack.enter_context(only_writer(folder))
+        reporter = SilentReporter() if json_output else reporter_for()
+        if only:
+            calls = chosen_calls(opened, split, parse_filter(only), calls)
+        counts = [len(scorable(opened, split, name, calls)) for name in memories]
+        reporter.stage("score", sum(counts))
+        found = evaluation.evaluate(
+            trained,
+            opened,
+            split=split,
+            calls=calls,
+            memories=memories,
+            prefix=prefix,
+            resamples=resamples,
+            seed=seed,
+            advance=lambda: reporter.advance("score"),
+        )
+        said = refused = None
+        if generations or grounding:
+            replays = ReplayOptions(seconds=seconds, seed=seed)
+            generator = Generator(trained, opened, store_codec(opened, codec), replays, prefix=prefix)
+        if generations:
+            said, refused = _generated(generator, split, memories, calls, limit, reporter)
+        reporter.finish()
+        about = {
+            "split": split,
+            "store": opened.root,
+            "snapshot": opened.snapshot.number,
+            "checkpoint": str(trained.path),
+            **trained.provenance(),
+            "memories": memories,
+            "prefix": prefix,
+            "resamples": resamples,
+            "seed": seed,
+        }
+        body = evaluation.write_evaluation(folder, found, about=about, generations=said)
+        grounded = None
+        if grounding:
+            grounded = ground_run(
+                generator,
+                folder / "grounding",
+                split=split,
+                calls=calls,
+                limit=limit,
+                resamples=resamples,
+                seed=seed,
+                listen=listen,
+                reviewed=reviewed,
+                about=about,
+            )
+    if json_output:
+        say(json.dumps(body))
+    else:
+        say(f"{trained.path} on {opened.root}, split {split}")
+        say("\n".join([found.text(), *trained.store.marks()]))
+        for name, count in zip(memories, counts, strict=True):
+            if not count:
+                say(f"no call here has {name} memory, so that is not scored")
+        if said is not None:
+            say(generations_text(said))
+        if grounded is not None:
+            say(grounded)
+        say(f"tables: {folder}")
+    complain_of(refused or {})
+
+
+def _generated(
+    generator: Generator,
+    split: str,
+    memories: list[str],
+    calls: list[str] | None,
+    limit: int | None,
+    reporter: Reporter,
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """As `measure_generations` gives it, of the calls that have the memories."""
+    from inkplex_data.trainer.evaluate.generate import measure_generations
+    from inkplex_data.trainer.evaluate.scoring import scorable
+
+    needed = "none" if memories == ["none"] else "own"
+    names = scorable(generator.store, split, needed, calls)[:limit]
+    reporter.stage("generate", len(names) * len(memories))
+    return measure_generations(generator, names, memories, advance=lambda: reporter.advance("generate"))
