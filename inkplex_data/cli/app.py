@@ -19,10 +19,10 @@ from inkplex_data.cli import (
     channels,
     check,
     corpus,
-    evaluate,
     exchange,
     imports,
     look,
+    soma,
     speech,
     stages,
     train,
@@ -64,20 +64,7 @@ def _root(
     pass
 
 
-for group in (
-    build,
-    speech,
-    channels,
-    stages,
-    check,
-    look,
-    corpus,
-    exchange,
-    imports,
-    train,
-    evaluate,
-    bench,
-):
+for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, train, soma, bench):
     group.register(app)
 
 

@@ -1,4 +1,4 @@
-"""`train`, `generate`: from a store to checkpoints, and what they say."""
+"""`train`, `evaluate`, `generate`: from a store to checkpoints, and what they say."""
 
 from __future__ import annotations
 
@@ -8,36 +8,29 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from inkplex_data.cli.evaluation import (
+    DEVICE,
+    PANEL,
+    PREFIX,
+    RUN,
+    STORE,
+    WEIGHTS,
+    complain_of,
+    evaluate,
+    open_trained,
+)
 from inkplex_data.cli.interrupts import going_on
 from inkplex_data.cli.key_value import key_values
 from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
-    from inkplex_data.store.reader import Store
-    from inkplex_data.trainer.run.run_files import TrainedModel
     from inkplex_data.trainer.run.train_config import TrainRecipe
-
-PANEL = "Train"
-EXIT_PARTLY = 3
-
-RUN = typer.Argument(..., metavar="RUN", help="Folder of a run, or one of its checkpoints.")
-STORE = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store.")
-DEVICE = typer.Option("auto", help="cpu, cuda, cuda:1 … or auto, which uses a GPU if there is one.")
-PREFIX = typer.Option(
-    "own",
-    help="What stands before each call: own, random-voice (of the same role), or the id of a stored prefix.",
-)
-WEIGHTS = typer.Option(
-    None,
-    "--model",
-    metavar="PATH",
-    help="The speech model's weights, if they are not where the recipe says.",
-)
 
 
 def register(app: typer.Typer) -> None:
     app.command("train", rich_help_panel=PANEL)(train)
+    app.command("evaluate", rich_help_panel=PANEL)(evaluate)
     app.command("generate", rich_help_panel=PANEL)(generate)
 
 
@@ -235,18 +228,3 @@ def generate(
     if said.height:
         say(generations_text(said), err=True)
     complain_of(refused)
-
-
-def open_trained(run: Path, store: Store, *, split: str, device: str, weights: str | None) -> TrainedModel:
-    from inkplex_data.trainer.run.ranks import usable_device
-    from inkplex_data.trainer.run.run_files import load_trained
-
-    return load_trained(run, store, split=split, device=usable_device(device), weights=weights)
-
-
-def complain_of(refused: dict[str, str]) -> None:
-    """Name the calls that could not be generated, and exit with 3 if there are any."""
-    for call_id, reason in refused.items():
-        say(f"not generated: {call_id}: {reason}", err=True)
-    if refused:
-        raise typer.Exit(EXIT_PARTLY)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from inkplex_data.corpus.sidecars.claims import Said
 from inkplex_data.trainer.grounding.carried import Item
-from inkplex_data.trainer.grounding.claims import Claim, judge
+from inkplex_data.trainer.grounding.claim_verdicts import Claim, judge
 from inkplex_data.trainer.grounding.readings import Reading, agree
 from inkplex_data.trainer.grounding.utterance import Utterance
 

@@ -29,10 +29,9 @@ from inkplex_data.trainer.grounding.answers import answered
 from inkplex_data.trainer.grounding.baselines import commonest_answer, oracle, spaced
 from inkplex_data.trainer.grounding.carried import Item
 from inkplex_data.trainer.grounding.cases import DELAY_US, Branch, Case, cases_of
-from inkplex_data.trainer.grounding.claims import VERDICTS, judge
+from inkplex_data.trainer.grounding.claim_verdicts import VERDICTS, judge
 from inkplex_data.trainer.grounding.prompted import PromptedCall, evidence_text, store_tokenizer
-from inkplex_data.trainer.grounding.runs import CaseRunner, first_difference
-from inkplex_data.trainer.grounding.tables import (
+from inkplex_data.trainer.grounding.run_tables import (
     CLAIMS,
     RUNS,
     SYSTEMS,
@@ -43,6 +42,7 @@ from inkplex_data.trainer.grounding.tables import (
     summarise,
     summary_text,
 )
+from inkplex_data.trainer.grounding.runs import CaseRunner, first_difference
 
 SCHEMA = "inkplex/grounding@1"
 SHOWN_CHARACTERS = 2_000
@@ -68,7 +68,7 @@ class Run:
 
 @dataclass
 class Grounding:
-    """runs: `tables.RUNS`; claims: `tables.CLAIMS`; shown: what `cases.json` holds of each case."""
+    """runs: `run_tables.RUNS`; claims: `run_tables.CLAIMS`; shown: what `cases.json` holds of each case."""
 
     runs: pl.DataFrame
     claims: pl.DataFrame
@@ -210,10 +210,10 @@ def _others(runner: CaseRunner, case: Case, left_out: list[str], spoken: Callabl
 
 
 def measure(run: Run) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A row of `tables.RUNS`, and its rows of `tables.CLAIMS`."""
+    """A row of `run_tables.RUNS`, and its rows of `run_tables.CLAIMS`."""
     claims = judge(run.said, run.branch.items)
     found = answered(claims, run.branch.due)
-    counts = {
+    counts: dict[str, int] = {
         verdict: sum(claim.verdict == verdict and not claim.withdrawn for claim in claims)
         for verdict in VERDICTS
     }

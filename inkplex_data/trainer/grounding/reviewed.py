@@ -10,7 +10,7 @@ import polars as pl
 
 from inkplex_data.errors import UsageError
 from inkplex_data.reading import read_bounded
-from inkplex_data.trainer.grounding.claims import VERDICTS
+from inkplex_data.trainer.grounding.claim_verdicts import VERDICTS
 
 SCHEMA: Final = "inkplex/grounding-verdict@1"
 MAX_BYTES: Final = 64 << 20
@@ -58,7 +58,7 @@ def read_verdicts(path: Path) -> pl.DataFrame:
 
 
 def agreement(claims: pl.DataFrame, reviewed: pl.DataFrame) -> pl.DataFrame:
-    """`AGREEMENT` over the claims (`tables.CLAIMS`) that were reviewed; verdicts of claims that are not there are left out."""
+    """`AGREEMENT` over the claims (`run_tables.CLAIMS`) that were reviewed; verdicts of claims that are not there are left out."""
     both = claims.select(*KEY, "verdict").join(reviewed, on=KEY, suffix="_reviewer")
     rows = [
         (

@@ -10,7 +10,7 @@ import pytest
 
 from inkplex_data.clock import FRAME_US
 from inkplex_data.trainer.grounding.carried import Item, carried_values
-from inkplex_data.trainer.grounding.claims import judge
+from inkplex_data.trainer.grounding.claim_verdicts import judge
 from inkplex_data.trainer.grounding.readings import KINDS
 
 WORD_US = 200_000

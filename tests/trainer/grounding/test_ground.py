@@ -10,8 +10,8 @@ import polars as pl
 from inkplex_data.trainer.grounding.cases import cases_of
 from inkplex_data.trainer.grounding.fact_loss import PLACES, fact_losses, places, summarise_fact_losses
 from inkplex_data.trainer.grounding.ground import Grounding, write_grounding
+from inkplex_data.trainer.grounding.run_tables import CLAIMS, RUNS, SUMMARY, both_right
 from inkplex_data.trainer.grounding.runs import CaseRunner
-from inkplex_data.trainer.grounding.tables import CLAIMS, RUNS, SUMMARY, both_right
 
 
 def test_the_oracle_is_right_everywhere_and_what_reads_nothing_is_never_right_in_both(

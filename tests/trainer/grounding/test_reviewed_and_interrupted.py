@@ -18,8 +18,8 @@ from inkplex_data.trainer.grounding.ground import Grounding
 from inkplex_data.trainer.grounding.heard import HEARD, summarise_heard, voice_similarity
 from inkplex_data.trainer.grounding.interruption import INTERRUPTIONS, interruptions
 from inkplex_data.trainer.grounding.reviewed import SCHEMA, agreement, agreement_text, read_verdicts
+from inkplex_data.trainer.grounding.run_tables import CLAIMS
 from inkplex_data.trainer.grounding.runs import CaseRunner, first_difference
-from inkplex_data.trainer.grounding.tables import CLAIMS
 
 
 def test_agreement_counts_claims_that_are_here(grounding: Grounding, tmp_path: Path) -> None:

@@ -11,17 +11,32 @@ import typer
 
 from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
-from inkplex_data.cli.train import DEVICE, PANEL, PREFIX, RUN, STORE, WEIGHTS, complain_of, open_trained
 
 if TYPE_CHECKING:
     import polars as pl
 
     from inkplex_data.pipeline.progress import Reporter
+    from inkplex_data.store.reader import Store
     from inkplex_data.trainer.evaluate.generate import Generator
+    from inkplex_data.trainer.run.run_files import TrainedModel
 
 
-def register(app: typer.Typer) -> None:
-    app.command("evaluate", rich_help_panel=PANEL)(evaluate)
+PANEL = "Train"
+EXIT_PARTLY = 3
+
+RUN = typer.Argument(..., metavar="RUN", help="Folder of a run, or one of its checkpoints.")
+STORE = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store.")
+DEVICE = typer.Option("auto", help="cpu, cuda, cuda:1 … or auto, which uses a GPU if there is one.")
+PREFIX = typer.Option(
+    "own",
+    help="What stands before each call: own, random-voice (of the same role), or the id of a stored prefix.",
+)
+WEIGHTS = typer.Option(
+    None,
+    "--model",
+    metavar="PATH",
+    help="The speech model's weights, if they are not where the recipe says.",
+)
 
 
 def evaluate(
@@ -145,9 +160,8 @@ def evaluate(
             "seed": seed,
         }
         body = evaluation.write_evaluation(folder, found, about=about, generations=said)
-        grounded = None
-        if grounding:
-            grounded = ground_run(
+        grounded = (
+            ground_run(
                 generator,
                 folder / "grounding",
                 split=split,
@@ -159,19 +173,23 @@ def evaluate(
                 reviewed=reviewed,
                 about=about,
             )
+            if grounding
+            else ""
+        )
     if json_output:
         say(json.dumps(body))
     else:
         say(f"{trained.path} on {opened.root}, split {split}")
-        say("\n".join([found.text(), *trained.store.marks()]))
-        for name, count in zip(memories, counts, strict=True):
-            if not count:
-                say(f"no call here has {name} memory, so that is not scored")
-        if said is not None:
-            say(generations_text(said))
-        if grounded is not None:
-            say(grounded)
-        say(f"tables: {folder}")
+        lacking = (name for name, count in zip(memories, counts, strict=True) if not count)
+        notes = [f"no call here has {name} memory, so that is not scored" for name in lacking]
+        texts = [
+            found.text(),
+            *trained.store.marks(),
+            *notes,
+            "" if said is None else generations_text(said),
+            grounded,
+        ]
+        say("\n".join([*filter(None, texts), f"tables: {folder}"]))
     complain_of(refused or {})
 
 
@@ -191,3 +209,18 @@ def _generated(
     names = scorable(generator.store, split, needed, calls)[:limit]
     reporter.stage("generate", len(names) * len(memories))
     return measure_generations(generator, names, memories, advance=lambda: reporter.advance("generate"))
+
+
+def open_trained(run: Path, store: Store, *, split: str, device: str, weights: str | None) -> TrainedModel:
+    from inkplex_data.trainer.run.ranks import usable_device
+    from inkplex_data.trainer.run.run_files import load_trained
+
+    return load_trained(run, store, split=split, device=usable_device(device), weights=weights)
+
+
+def complain_of(refused: dict[str, str]) -> None:
+    """Name the calls that could not be generated, and exit with 3 if there are any."""
+    for call_id, reason in refused.items():
+        say(f"not generated: {call_id}: {reason}", err=True)
+    if refused:
+        raise typer.Exit(EXIT_PARTLY)
