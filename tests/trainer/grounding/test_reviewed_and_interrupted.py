@@ -8,18 +8,21 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import soundfile
 import torch
 from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app
 from inkplex_data.errors import UsageError
+from inkplex_data.speech.check.scorer import WhisperScorer
 from inkplex_data.trainer.grounding.cases import cases_of
 from inkplex_data.trainer.grounding.ground import Grounding
-from inkplex_data.trainer.grounding.heard import HEARD, summarise_heard, voice_similarity
+from inkplex_data.trainer.grounding.heard import HEARD, heard, summarise_heard, voice_similarity
 from inkplex_data.trainer.grounding.interruption import INTERRUPTIONS, interruptions
 from inkplex_data.trainer.grounding.reviewed import SCHEMA, agreement, agreement_text, read_verdicts
 from inkplex_data.trainer.grounding.run_tables import CLAIMS
 from inkplex_data.trainer.grounding.runs import CaseRunner, first_difference
+from tests.conftest import ROOT
 
 
 def test_agreement_counts_claims_that_are_here(grounding: Grounding, tmp_path: Path) -> None:
@@ -77,6 +80,24 @@ def test_voices_and_means_by_origin() -> None:
     ]
     table = summarise_heard(rows)
     assert table.select("origin", "runs", "wer").rows() == [("recorded", 2, 0.2), ("synthetic", 1, 0.6)]
+
+
+@pytest.mark.slow
+def test_a_call_of_the_example_corpus_is_heard_as_its_own_text() -> None:
+    """With the packaged Whisper: its own words give few errors, another call's many; level, silence and clipping as they are."""
+    calls = ROOT / "examples" / "corpus" / "calls"
+    samples, _ = soundfile.read(calls / "bill-85-credit.flac", dtype="float32")
+    words = json.loads((calls / "bill-85-credit.json").read_text())["alignments"]
+    said = [(round(span[0] * 1e6), text) for text, span, label in words if label == "SPEAKER_MAIN"]
+    scorer = WhisperScorer()
+    found = heard(samples[:, 0], said, samples[:, 0], scorer)
+    turned = heard(samples[:, 0] * 50, [(at, "banana") for at, _ in said], None, scorer)
+    assert found["words"] == len(said) and found["voice"] == pytest.approx(1.0, abs=1e-4)
+    assert found["wer"] is not None and turned["wer"] is not None
+    assert found["wer"] < 0.5 < turned["wer"]
+    assert found["clipped"] == 0 and (turned["clipped"] or 0) > 0.01
+    assert found["loudness_lufs"] is not None and -40 < found["loudness_lufs"] < -10
+    assert found["silent"] is not None and 0 < found["silent"] < 1 and (turned["repeated_phrases"] or 0) > 0
 
 
 def test_one_command_makes_the_tables_and_the_page(made: Path, tmp_path: Path) -> None:
