@@ -34,9 +34,10 @@ from inkplex_data.trainer.evaluate.generate import Generator
 from inkplex_data.trainer.evaluate.render import store_codec
 from inkplex_data.trainer.evaluate.replay import ReplayOptions
 from inkplex_data.trainer.grounding.ground import Grounding, ground, write_grounding
-from inkplex_data.trainer.run.loop import RunOptions, train
+from inkplex_data.trainer.run.logs.run_progress import ProgressLine
+from inkplex_data.trainer.run.loop import train
 from inkplex_data.trainer.run.run_files import load_trained
-from inkplex_data.trainer.run.run_progress import ProgressLine
+from inkplex_data.trainer.run.run_options import RunOptions
 from inkplex_data.trainer.run.train_config import load_train_recipe
 
 FREE_SECONDS = 3.2

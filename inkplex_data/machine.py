@@ -19,6 +19,10 @@ AGAIN: Final = "then run the same command again"
 _KNOWN: Final = {
     errno.ENOSPC: ("no space is left on the disk", f"Free some space, {AGAIN}."),
     errno.EDQUOT: ("the disk quota is used up", f"Free some space or ask for a larger quota, {AGAIN}."),
+    errno.EFBIG: (
+        "a limit of the shell or the file system ends the file here",
+        f"Raise the limit (`ulimit -f`) or use another file system, {AGAIN}.",
+    ),
     errno.EROFS: ("the file system is read-only", f"Mount it for writing, {AGAIN}."),
     errno.EIO: (
         "the disk or the network gives an input/output error",
@@ -35,7 +39,7 @@ _KNOWN: Final = {
 }
 """What an operating system's error means, and what to do."""
 
-FINAL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+FINAL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 """Faults that a second try meets again."""
 
 
@@ -76,6 +80,18 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
+
+
+@contextmanager
+def machine_faults_said(path: Path) -> Iterator[None]:
+    """What the machine does to who writes `path`, said as such. Raises MachineFault."""
+    try:
+        yield
+    except (OSError, MemoryError, RuntimeError) as error:
+        fault = machine_fault(error, path)
+        if fault is None or fault is error:
+            raise
+        raise fault from error
 
 
 def _errno(error: BaseException) -> int | None:

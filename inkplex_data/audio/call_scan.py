@@ -18,7 +18,13 @@ from inkplex_data.audio.files.audio_source import AudioSource
 from inkplex_data.audio.files.blocks import BlockReader, Span
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import to_db
-from inkplex_data.clock import FRAME_SAMPLES, SAMPLE_RATE_HZ, frames_of_samples, resampled_samples
+from inkplex_data.clock import (
+    FRAME_SAMPLES,
+    SAMPLE_RATE_HZ,
+    frames_of_samples,
+    resampled_samples,
+    samples_to_us,
+)
 from inkplex_data.problems import ProblemLog, refusal
 
 Side = Literal["agent", "caller"]
@@ -211,17 +217,18 @@ def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> 
     if reader.holes:
         lost = sum(end - start for start, end in reader.holes) / rate
         what = f"lacks {lost:.3f} s inside ({_spans(reader.holes, rate)}); silence without loss stands there"
-        log.add("audio-damaged", what, item=item)
+        log.add("audio-damaged", what, item=item, at_us=samples_to_us(reader.holes[0][0], rate))
     if reader.overlaps:
         spans = [(start, start + samples) for start, samples in reader.overlaps]
         left_out = sum(samples for _, samples in reader.overlaps) / rate
         what = f"goes back in time by {left_out:.3f} s ({_spans(spans, rate)}); what came again is left out"
-        log.add("audio-overlap", what, item=item)
+        log.add("audio-overlap", what, item=item, at_us=samples_to_us(reader.overlaps[0][0], rate))
     if not reader.recoverable:
         raise refusal("audio-damaged", f"breaks off inside at {decoded / rate:.3f} s ({reader.fault})", item)
     reason = reader.fault or source.cut
     if reason is not None and (declared is None or declared <= decoded or source.is_placeholder):
-        log.add("audio-truncated", f"ends after {decoded / rate:.3f} s ({reason})", item=item)
+        told = f"ends after {decoded / rate:.3f} s ({reason})"
+        log.add("audio-truncated", told, item=item, at_us=samples_to_us(decoded, rate))
         return
     if declared is None or declared == decoded:
         return
@@ -234,7 +241,8 @@ def report_length(source: AudioSource, reader: BlockReader, log: ProblemLog) -> 
         # Ogg's last page tells the true length, so what is missing is missing in the middle.
         raise refusal("audio-damaged", f"{found}; {missing / rate:.3f} s are missing inside", item)
     else:
-        log.add("audio-truncated", f"{found}{f' ({reason})' if reason else ''}", item=item)
+        told = f"{found}{f' ({reason})' if reason else ''}"
+        log.add("audio-truncated", told, item=item, at_us=samples_to_us(decoded, rate))
 
 
 def _spans(spans: Sequence[Span], rate_hz: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from inkplex_data.clock import frames_of_samples, samples_to_us
 from inkplex_data.grid import MASK_HIDDEN_TEXT, NO_INPUT, SPLITS, TAG_FIRST
 from inkplex_data.store.call import Call, StoredPrefix
+from inkplex_data.store.documents import parse_value
 
 
 def row_faults(call: Call, prefix: StoredPrefix | None, wanted: Mapping[str, Any] | None) -> Iterator[str]:
@@ -24,7 +24,7 @@ def row_faults(call: Call, prefix: StoredPrefix | None, wanted: Mapping[str, Any
     if row["split"] not in SPLITS:
         yield f"it is in split {row['split']!r}, which is none"
     yield from _pad_faults(call)
-    if "sidecar" in json.loads(row.get("inputs") or "{}") and row["sidecar"] is None:
+    if "sidecar" in parse_value(row.get("inputs") or "{}", where=call.call_id) and row["sidecar"] is None:
         yield "it was built with a sidecar, and has none"
     if prefix is None and wanted is not None:
         yield "it has no prefix, and the recipe makes one"

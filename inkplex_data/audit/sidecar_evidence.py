@@ -7,7 +7,6 @@ must not arrive before the update did.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import polars as pl
@@ -15,9 +14,11 @@ from pydantic import ValidationError
 
 from inkplex_data.audit.causality import DatedTokens, Permission, audit_evidence
 from inkplex_data.clock import seconds_to_us
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.corpus.sidecars.sidecar import availability_faults
 from inkplex_data.corpus.sidecars.sidecar_models import Sidecar
 from inkplex_data.errors import CausalityError
+from inkplex_data.faults import FaultError
 
 SAMPLED = ("thinking", "tool_call", "reply")
 """Kinds that the model produces token by token, so that the beginning is there before the whole is."""
@@ -68,8 +69,8 @@ def permissions_of(sidecar: Sidecar | None, recording_starts_at_us: int) -> list
 def read_stored_sidecar(text: str, call_id: str) -> Sidecar:
     """The sidecar that the calls table keeps of a call. Raises CausalityError."""
     try:
-        return Sidecar.model_validate(json.loads(text))
-    except (ValidationError, ValueError) as error:
+        return Sidecar.model_validate(parse_json(text))
+    except (FaultError, ValidationError) as error:
         raise CausalityError(f"its stored sidecar cannot be read: {error}", where=call_id) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from inkplex_data.audit.stored_requests import request_rows, stored_requests
-from inkplex_data.audit.stored_states import FAR, distance
+from inkplex_data.audit.stored_states import FAR, row_distances
 from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 from inkplex_data.errors import CausalityError, UsageError
 from inkplex_data.faults import Fault
+from inkplex_data.grid import STATE_ROWS
 from inkplex_data.memory.capture.capture_states import capture_states
 from inkplex_data.memory.capture.inkling import Inkling, load_inkling
+from inkplex_data.plural import counted
 
 if TYPE_CHECKING:
     from inkplex_data.memory.capture.inkling import Dtype
@@ -23,15 +26,44 @@ if TYPE_CHECKING:
 
 LoadModel = Callable[["str", "Dtype", "str"], Inkling]
 
+
+@dataclass
+class StatesSample:
+    """What computing a sample of states again found. `largest` is the largest difference of a row, in parts of its norm,
+    at `where`, None where nothing was compared."""
+
+    tokens: int = 0
+    largest: float | None = None
+    where: str = ""
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, apart: NDArray[np.float64], tokens: NDArray[np.int64], recording_id: str) -> None:
+        """Take in the differences [n, 3] of some tokens of a recording."""
+        self.tokens += len(tokens)
+        token, row = np.unravel_index(int(np.nan_to_num(apart, nan=np.inf).argmax()), apart.shape)
+        largest = float(apart[token, row])
+        if self.largest is None or not largest <= self.largest:
+            self.largest = largest
+            self.where = f"row {STATE_ROWS[row]} of token row {tokens[token]} of {recording_id}"
+
+    def text(self) -> str:
+        """One line for people."""
+        if self.largest is None:
+            return "no states were computed again"
+        return (
+            f"states of {counted(self.tokens, 'token')} computed again; the largest difference is "
+            f"{self.largest:.2%} of a row's norm, in {self.where}"
+        )
+
+
 NEAR = 0.05
 """Of a row's norm: what float32 rounds otherwise on another kind of processor, after bfloat16."""
 
 
 def audit_states_sample(
     store: Store, count: int, *, calls: Collection[str] | None = None, load: LoadModel | None = None
-) -> tuple[int, list[Fault]]:
-    """Compute the states of `count` captured tokens again, or of those that `calls` read; returns how many were
-    compared, and what differs.
+) -> StatesSample:
+    """Compute the states of `count` captured tokens again, or of those that `calls` read, and compare them.
 
     The sample is the same each time. A token's context is computed with it, so a token late in a long recording costs
     as much as capturing all before it; tokens of media, whose input the store does not keep, are left out with their
@@ -54,17 +86,16 @@ def audit_states_sample(
         )
     model = (load or _load)(capture["model"], capture["dtype"], capture["device"])
     chosen = _chosen(rows, count)
-    faults = []
-    compared = 0
+    sample = StatesSample()
     for row in rows.iter_rows(named=True):
         wanted = chosen.get(row["recording_id"])
         if wanted is None:
             continue
         try:
-            compared += _compare(store, row, wanted, model, capture)
+            _compare(store, row, wanted, model, capture, sample=sample)
         except CausalityError as error:
-            faults.append(Fault(error.what, where=row["recording_id"]))
-    return compared, faults
+            sample.faults.append(Fault(error.what, where=row["recording_id"]))
+    return sample
 
 
 def _load(spec: str, dtype: Dtype, device: str) -> Inkling:
@@ -86,8 +117,19 @@ def _chosen(rows: pl.DataFrame, count: int) -> dict[str, NDArray[np.int64]]:
 
 
 def _compare(
-    store: Store, row: dict[str, Any], wanted: NDArray[np.int64], model: Inkling, capture: dict[str, Any]
-) -> int:
+    store: Store,
+    row: dict[str, Any],
+    wanted: NDArray[np.int64],
+    model: Inkling,
+    capture: dict[str, Any],
+    *,
+    sample: StatesSample,
+) -> None:
+    """Take the differences of the token rows `wanted` of a recording into `sample`.
+
+    Raises CausalityError for states of another model, and for the first token whose difference is too large, when all
+    are taken in.
+    """
     identity = row["states_identity"]
     made_by = None if identity is None else StatesIdentity.model_validate_json(identity)
     if made_by is not None and made_by.revision not in (None, model.identity.sha256):
@@ -98,25 +140,24 @@ def _compare(
     offset, tokens = row["token_offset"], row["tokens"]
     table = store.table("recordings", row["shard"], "tokens").read(offset, tokens)
     if table["media"].is_not_null().any():
-        return 0
+        return
     requests = stored_requests(table, row.get("requests"), recording_id=row["recording_id"])
     chunk_tokens = (made_by and made_by.chunk_tokens) or capture["chunk_tokens"]
     limit = NEAR if model.identity.dtype == "float32" else FAR
+    bad: list[int] = []
     for first, states in _captured(capture_states(requests, model, chunk_tokens=chunk_tokens), table):
         own = wanted[(wanted >= first) & (wanted < first + len(states))]
         if len(own):
             stored = np.concatenate(
                 [store.states(row["shard"]).read_rows(offset + at, offset + at + 1) for at in own.tolist()]
             )
-            apart = distance(stored, states[own - first])
-            bad = np.flatnonzero(apart > limit)
-            if len(bad):
-                raise CausalityError(
-                    f"token row {own[bad[0]]} has other states than {model.identity.id} computes for it"
-                )
+            apart = row_distances(stored, states[own - first])
+            sample.add(apart, own, row["recording_id"])
+            bad += own[~(apart <= limit).all(axis=1)].tolist()
         if first + len(states) > wanted[-1]:
             break
-    return len(wanted)
+    if bad:
+        raise CausalityError(f"token row {bad[0]} has other states than {model.identity.id} computes for it")
 
 
 def _captured(

@@ -6,7 +6,6 @@ the sidecar, which words make a claim is asked of the stored words, and each of 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from inkplex_data.corpus.sidecars.sidecar_models import OLDER_STATUS
 from inkplex_data.errors import CausalityError
 from inkplex_data.faults import Fault
 from inkplex_data.store.call import Call
+from inkplex_data.store.documents import parse_value
 
 _ITEM = {
     "id": "evidence_id", "kind": "kind", "reference": "reference", "status": "status", "attribution": "attribution",
@@ -39,7 +39,7 @@ def audit_claims(call: Call, main_speaker: str | None) -> list[Fault]:
     text = call.row["sidecar"] or "{}"
     if call.row["sidecar"] is not None:
         read_stored_sidecar(text, call.call_id)
-    said = json.loads(text).get("evidence") or {}
+    said = parse_value(text, where=call.call_id).get("evidence") or {}
     evidence, claims = call.evidence, call.claims
     _compare("evidence", evidence, said.get("items", []), _ITEM)
     _compare("claim", claims, said.get("claims", []), _CLAIM)

@@ -6,7 +6,6 @@ other through the chain, and what a model needs to compute the states once more.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +19,7 @@ from inkplex_data.clock import UNKNOWN_US
 from inkplex_data.errors import CausalityError, RecordingError
 from inkplex_data.grid import KINDS, MEDIA
 from inkplex_data.memory.ownership import Ownership
+from inkplex_data.store.documents import parse_value
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def stored_requests(tokens: pl.DataFrame, chain: str | None, *, recording_id: st
         return CausalityError(what, where=recording_id)
 
     by_number = {key[0]: part for key, part in tokens.group_by("call", maintain_order=True)}
-    listed = json.loads(chain) if chain is not None else list(_guessed(by_number))
+    listed = parse_value(chain, where=recording_id) if chain is not None else list(_guessed(by_number))
     strangers = by_number.keys() - {number for number, _, _ in listed}
     if strangers:
         raise refuse(f"it has tokens of request {min(strangers)}, which its prefix chain does not list")

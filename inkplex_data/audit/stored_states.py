@@ -86,9 +86,15 @@ def audit_twin_states(
 
 def distance(one: States, other: States) -> NDArray[np.float64]:
     """[n] how far two stacks of states [n, 3, D] are apart: the largest of the three rows, in parts of its norm."""
+    apart: NDArray[np.float64] = row_distances(one, other).max(axis=1)
+    return apart
+
+
+def row_distances(one: States, other: States) -> NDArray[np.float64]:
+    """[n, 3] the same for each of the three rows."""
     a, b = (_values(states) for states in (one, other))
     size = np.maximum(np.linalg.norm(a, axis=2), np.linalg.norm(b, axis=2))
-    apart: NDArray[np.float64] = (np.linalg.norm(a - b, axis=2) / np.maximum(size, 1e-30)).max(axis=1)
+    apart: NDArray[np.float64] = np.linalg.norm(a - b, axis=2) / np.maximum(size, 1e-30)
     return apart
 
 

@@ -21,6 +21,7 @@ PANEL = "Make a store"
 
 def register(app: typer.Typer) -> None:
     app.command("build", rich_help_panel=PANEL)(build)
+    app.command("merge", rich_help_panel=PANEL)(merge)
     app.command("demo", rich_help_panel=PANEL)(demo)
 
 
@@ -86,6 +87,12 @@ def build(
     root: Path | None = typer.Option(
         None, help="Folder that the corpus's paths must stay inside; its own folder by default."
     ),
+    part: str | None = typer.Option(
+        None,
+        "--part",
+        metavar="K/N",
+        help="Only the K-th of N parts of the corpus, into a store of its own; `merge` joins them.",
+    ),
     strict: bool = typer.Option(False, "--strict", help="Refuse calls that would need a repair."),
     accept_unidentified_states: bool = typer.Option(
         False,
@@ -101,6 +108,7 @@ def build(
     were published are named; --update follows them.
     """
     from inkplex_data.config.recipe import load_recipe
+    from inkplex_data.pipeline.parts.cut_corpus import PartName
     from inkplex_data.pipeline.target import stored_recipe
 
     overrides = key_values("--set", setting)
@@ -136,7 +144,40 @@ def build(
         update=update,
         restart=restart,
         root=root,
+        part=PartName.parse(part) if part is not None else None,
     )
+    raise typer.Exit(summary.exit_code)
+
+
+def merge(
+    stores: list[Path] = typer.Argument(
+        ..., metavar="STORE...", help="Finished local stores of one recipe: all parts of a corpus, or any."
+    ),
+    out: Path = typer.Option(
+        ...,
+        "-o",
+        "--out",
+        parser=output,
+        metavar="STORE",
+        help="Folder of the new store; created if it does not exist.",
+    ),
+    json_events: bool = typer.Option(False, "--json", help="Print events and the summary as JSON lines."),
+) -> None:
+    """Join stores into one, by hard links where one file system has both. They stay as they are.
+
+    Families, ids and partners are settled over all of them: of two calls with the same audio in different splits, the later
+    one is left out and listed, and the exit code is 3. After an interruption, run it again.
+    """
+    from inkplex_data.pipeline.parts.merge_stores import merge_stores
+    from inkplex_data.pipeline.progress import reporter_for
+
+    reporter = reporter_for(json_events=json_events)
+    with going_on("Run the same command again; it goes on from here."):
+        try:
+            summary = merge_stores(stores, out, reporter=reporter)
+        finally:
+            reporter.finish()
+    _say(summary, json_events=json_events)
     raise typer.Exit(summary.exit_code)
 
 
@@ -203,6 +244,10 @@ def _build(corpus: Path, out: Path, *, json_events: bool, **options: Any) -> Sum
             summary = build_store(corpus, out, reporter=reporter, **options)
         finally:
             reporter.finish()
+    _say(summary, json_events=json_events)
+    return summary
+
+
+def _say(summary: Summary, *, json_events: bool) -> None:
     event = {"event": "summary", **summary.as_json()}
     say(json.dumps(event) if json_events else summary.text())
-    return summary

@@ -23,6 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command("validate", rich_help_panel=PANEL)(validate)
     app.command("verify", rich_help_panel=PANEL)(verify)
     app.command("audit", rich_help_panel=PANEL)(audit)
+    app.command("plan", rich_help_panel=PANEL)(plan)
 
 
 def validate(
@@ -68,23 +69,78 @@ def _show(faults: Sequence[Fault], *, json_output: bool) -> None:
         say(line)
 
 
+STATES_SAMPLE = typer.Option(
+    0,
+    "--states-sample",
+    min=0,
+    metavar="N",
+    help="Compute the states of N tokens again with the model that the recipe names.",
+)
+
+
 def verify(
     store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    states_sample: int = STATES_SAMPLE,
     json_output: bool = typer.Option(False, "--json", help="Print one JSON object per fault."),
 ) -> None:
     """Read every byte of a store and check sizes, digests, checksums, counts, and that its parts belong together.
 
     Exits with 1 if anything is wrong. That every frame is causal is what `audit` proves.
     """
+    from inkplex_data.audit.states_sample import StatesSample, audit_states_sample
     from inkplex_data.cli.bars import progress_bar
+    from inkplex_data.store.reader import open_store
     from inkplex_data.store.verify import verify_store
 
     with progress_bar("verify", in_bytes=True) as advance:
         faults = verify_store(store, progress=lambda key, done, total: advance(done, total))
+    sample = StatesSample()
+    # States of a store whose bytes changed are not worth a model.
+    if states_sample and not faults:
+        with open_store(store) as opened:
+            sample = audit_states_sample(opened, states_sample)
+        faults = sample.faults
     _show(faults, json_output=json_output)
     if not json_output:
+        if sample.tokens:
+            say(sample.text())
         say(f"{store}: " + (counted(len(faults), "fault") if faults else "all digests and checksums match"))
     raise typer.Exit(1 if faults else 0)
+
+
+def plan(
+    corpus: Path = typer.Argument(
+        ..., metavar="CORPUS", help="Manifest, Moshi inventory or folder; or one recording."
+    ),
+    states: bool = typer.Option(False, "--states", help="Say what their states will take."),
+    width: int = typer.Option(4_096, min=1, help="Width of a row; Inkling Small's by default."),
+    json_output: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Count the tokens of a corpus's recordings, and what their states will take before anything is captured.
+
+    States are stored once a recording, however many calls name it. What recordings have in common at their beginnings is
+    counted, as is what eight-bit rows would take.
+    """
+    from inkplex_data.corpus.assemble import RECORDING_SUFFIX
+    from inkplex_data.corpus.read_corpus import read_corpus
+    from inkplex_data.corpus.recordings.recording import read_recording
+    from inkplex_data.memory.states_size import states_size
+
+    if corpus.name.endswith((RECORDING_SUFFIX, "recording.jsonl")):
+        paths = [corpus]
+    else:
+        entries = read_corpus(corpus).entries
+        paths = list(dict.fromkeys(one.recording for one in entries if one.recording is not None))
+    size = states_size(read_recording(path, allow_outside=True) for path in paths)
+    told = size.as_dict(width)
+    if json_output:
+        say(json.dumps(told))
+        return
+    say(f"{corpus}: {counted(size.recordings, 'recording')}, {counted(size.tokens, 'token')}")
+    if states:
+        say(f"  states: {told['bytes'] / 1e9:,.3f} GB, {told['bytes_a_token']:,} bytes a token")
+        say(f"  of them begins as another request does: {told['shared_bytes'] / 1e9:,.3f} GB")
+        say(f"  in eight-bit rows with a scale each: {told['float8_bytes'] / 1e9:,.3f} GB")
 
 
 def audit(
@@ -98,12 +154,7 @@ def audit(
         metavar="CORPUS",
         help="Build the corpus once more, without states, and compare every table and stream.",
     ),
-    states_sample: int = typer.Option(
-        0,
-        min=0,
-        metavar="N",
-        help="Compute the states of N tokens again with the model that the recipe names.",
-    ),
+    states_sample: int = STATES_SAMPLE,
     workers: int = typer.Option(1, min=1, help="Local processes."),
     log: Path | None = typer.Option(
         None,
@@ -143,8 +194,9 @@ def audit(
             if runner is not None:
                 runner.close(cancel=True)
         if states_sample:
-            found.sampled, faults = audit_states_sample(opened, states_sample, calls=chosen)
-            found.violations += faults
+            sample = audit_states_sample(opened, states_sample, calls=chosen)
+            found.sampled = sample.tokens
+            found.violations += sample.faults
         if against is not None:
             found.violations += _against(opened, against, chosen, workers)
     totals = {name: value for name, value in found.as_json().items() if name != "violations"}

@@ -23,7 +23,10 @@ def register(app: typer.Typer) -> None:
 
 def trace(
     path: Path = typer.Argument(
-        ..., metavar="PATH", help="JSON or JSONL: chat messages with tool calls, or ABCD dialogues."
+        ...,
+        metavar="PATH",
+        help="JSON or JSONL: chat messages, logs of OpenAI or Anthropic requests, OpenTelemetry, LangSmith or Langfuse "
+        "exports, tau-bench, SWE-agent, ShareGPT or ABCD files, Realtime, LiveKit or Pipecat logs.",
     ),
     out: Path = typer.Option(
         ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recordings."
@@ -89,7 +92,8 @@ def states(
     folder: Path = typer.Argument(
         ...,
         metavar="STATES_FOLDER",
-        help="Safetensors files, one per request, named by their metadata or by the number in the file's name.",
+        help="Safetensors files, one per request, named by their metadata or by the number in the file's name; "
+        "or what an engine wrote (--from).",
     ),
     out: Path = typer.Option(
         ..., "-o", "--out", parser=output, metavar="DIR", help="Folder for the recording and its states."
@@ -99,12 +103,41 @@ def states(
         "--accept-unidentified-states",
         help="Take files that do not say which model computed them; the recording marks them for ever.",
     ),
+    engine: str | None = typer.Option(
+        None,
+        "--from",
+        metavar="ENGINE",
+        help="vllm: the folder holds what its hidden-state connector wrote, a file a request.",
+    ),
+    model: str | None = typer.Option(
+        None, help="With --from: folder or hub id of the checkpoint that was served, for its final norm."
+    ),
+    revision: str | None = typer.Option(
+        None, help="With --from: commit of the weights; else their files are digested."
+    ),
+    layers: str = typer.Option("29,35,42", help="With --from: the layer ids that the engine was asked for."),
 ) -> None:
     """Add a serving engine's captures to a recording: three rows per computed token, checked and copied."""
+    from inkplex_data.errors import UsageError
     from inkplex_data.memory.capture.recordings_with_states import attach_states
 
     with progress_bar("tokens") as advance:
-        result = attach_states(
-            recording, folder, out, accept_unidentified=accept_unidentified_states, progress=advance
-        )
+        if engine is None:
+            result = attach_states(
+                recording, folder, out, accept_unidentified=accept_unidentified_states, progress=advance
+            )
+        else:
+            from inkplex_data.memory.engines import engine_layers, open_engine
+            from inkplex_data.memory.engines.final_norm import read_final_norm
+            from inkplex_data.memory.engines.vllm_import import attach_dumps
+
+            dumps = open_engine(engine)(folder, engine_layers(layers))
+            if model is None:
+                raise UsageError(
+                    "the engine writes the last layer before the final norm, which the checkpoint has",
+                    where="--model",
+                    next_step="Give --model the folder or hub id of the checkpoint that the engine served.",
+                )
+            norm = read_final_norm(model, revision=revision)
+            result = attach_dumps(recording, dumps, norm, out, progress=advance)
     say(result.text())

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from inkplex_data.config.augment import AugmentConfig
 from inkplex_data.config.check_speech import CheckSpeechConfig
 from inkplex_data.config.section import Section as Section  # noqa: PLC0414 - other recipes build on it
+from inkplex_data.config.surprise import SurpriseConfig
 from inkplex_data.config.yamltext import MOST_DEPTH, read_yaml
 from inkplex_data.errors import ConfigError
 from inkplex_data.grid import WINDOW
@@ -223,6 +224,9 @@ class Recipe(Section):
     augment: AugmentConfig | None = Field(None, description="changes made to training calls; null makes none")
     check_speech: CheckSpeechConfig | None = Field(
         None, description="check that the agent's audio matches its text; null trusts the corpus"
+    )
+    surprise: SurpriseConfig | None = Field(
+        None, description="what is done about calls whose text surprises a model; null asks none"
     )
     splits: SplitConfig = SplitConfig()
     store: StoreConfig = StoreConfig()

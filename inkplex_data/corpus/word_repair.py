@@ -187,12 +187,13 @@ def _spread(run: list[_Word], before: _Word | None, after: _Word | None, log: Pr
     speakers = {word.raw.speaker for word in (*run, before, after) if word is not None}
     if start_us is None or not fits or len(speakers) > 1:
         for word in run:
-            log.add("word-untimed", f"start {word.raw.start!r}, end {word.raw.end!r}", item=word.item)
+            told = f"start {word.raw.start!r}, end {word.raw.end!r}"
+            log.add("word-untimed", told, item=word.item, at_us=start_us)
         return []
     edges = [start_us + gap_us * place // len(run) for place in range(len(run) + 1)]
     placed = []
     for word, first, last in zip(run, edges, edges[1:], strict=False):
-        log.add("word-times-interpolated", f"now {first} to {last} µs", item=word.item)
+        log.add("word-times-interpolated", f"now {first} to {last} µs", item=word.item, at_us=first)
         placed.append(replace(word, start_us=first, end_us=last, method="interpolated"))
     return placed
 
@@ -205,14 +206,16 @@ def _complete(index: int, words: list[_Word], log: ProblemLog) -> _Word:
         follower = words[index + 1].start_us if index + 1 < len(words) else None
         if follower is not None and follower > word.start_us:
             end_us = min(end_us, follower)
-        log.add("word-end-missing", f"end is {word.raw.end!r}, now {end_us} µs", item=word.item)
+        told = f"end is {word.raw.end!r}, now {end_us} µs"
+        log.add("word-end-missing", told, item=word.item, at_us=word.start_us)
         return replace(word, end_us=end_us)
     if word.end_us is not None and word.start_us is None:
         start_us = max(word.end_us - TYPICAL_WORD_US, min(word.end_us - 1, 0))
         previous = words[index - 1].end_us if index > 0 else None
         if previous is not None and previous < word.end_us:
             start_us = max(start_us, previous)
-        log.add("word-start-missing", f"start is {word.raw.start!r}, now {start_us} µs", item=word.item)
+        told = f"start is {word.raw.start!r}, now {start_us} µs"
+        log.add("word-start-missing", told, item=word.item, at_us=start_us)
         return replace(word, start_us=start_us, method="interpolated")
     return word
 
@@ -223,13 +226,13 @@ def _inside(word: _Word, duration_us: int, log: ProblemLog) -> TimedWord | None:
     assert start_us is not None and end_us is not None
     times = f"{start_us} to {end_us} µs"
     if end_us <= start_us:
-        log.add("word-no-duration", times, item=word.item)
+        log.add("word-no-duration", times, item=word.item, at_us=start_us)
         return None
     if end_us <= 0 or start_us >= duration_us:
         log.add("word-outside-audio", f"{times}, audio is {duration_us} µs long", item=word.item)
         return None
     if start_us < 0:
-        log.add("word-clipped", f"{times}, begins before the audio", item=word.item)
+        log.add("word-clipped", f"{times}, begins before the audio", item=word.item, at_us=0)
         start_us = 0
     if end_us > duration_us:
         # The last frame is padded to its full length anyway: no information is lost within it.
@@ -238,6 +241,7 @@ def _inside(word: _Word, duration_us: int, log: ProblemLog) -> TimedWord | None:
             "word-end-rounded" if within else "word-clipped",
             f"{times}, audio is {duration_us} µs long",
             item=word.item,
+            at_us=start_us,
         )
         end_us = duration_us
     off_s = word.raw.uncertainty_s

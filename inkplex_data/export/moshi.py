@@ -11,7 +11,6 @@ seconds that read back as the same microsecond.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -30,6 +29,7 @@ from inkplex_data.export.calls import ExportCall, ExportSummary, export_calls
 from inkplex_data.export.file_names import FileNames
 from inkplex_data.plural import counted
 from inkplex_data.problems import Problem, refusal
+from inkplex_data.store.documents import parse_value
 from inkplex_data.store.reader import Store
 
 AUDIO_FOLDER: Final = "data_stereo"
@@ -157,7 +157,11 @@ def _write_store(store: Store, folder: Path, summary: ExportSummary) -> ExportSu
         path = _audio_path(source, names.of(row["call_id"]), taken)
         taken.add(PurePosixPath(path).with_suffix("").as_posix().casefold())
         renamed += path != row["source"]
-        conditions = None if row["text_conditions"] is None else json.loads(row["text_conditions"])
+        conditions = (
+            None
+            if row["text_conditions"] is None
+            else parse_value(row["text_conditions"], where=row["call_id"])
+        )
         words = [
             TimedWord(*values)
             for values in store.call(row["call_id"])

@@ -2,71 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from inkplex_data.errors import UsageError
 from inkplex_data.loader.batch import Batch, Targets
 from inkplex_data.loader.buffers import BufferPool
+from inkplex_data.loader.damaged_sample import naming
+from inkplex_data.loader.order import Order
 from inkplex_data.loader.parallel import ParallelReader
 from inkplex_data.loader.prefetch import Prefetcher
-from inkplex_data.loader.prefix_choice import OWN
 from inkplex_data.loader.read_sample import Prepared, SampleReader
 from inkplex_data.loader.report import LoaderReport, Meter
 from inkplex_data.loader.sample_order import Mixture, SampleGroup, sample_groups, share
 from inkplex_data.loader.samples import Memory, Sample, SampleIndex
 from inkplex_data.loader.saved_position import parse_state, pin, reopen, state_digest
 from inkplex_data.loader.transfer import DeviceCopier
-from inkplex_data.loader.windows import Cutter
-from inkplex_data.store.call_groups import CallFilter
 from inkplex_data.store.forks import check_fork
 from inkplex_data.store.reader import Store
 
 if TYPE_CHECKING:
     import torch
-
-
-@dataclass(frozen=True)
-class Order:
-    """All that decides which samples there are and in which order, beside the stores."""
-
-    seed: int
-    split: str
-    shuffle: bool
-    cutter: Cutter
-    mix: Sequence[float] | None
-    call_ids: Collection[str] | None
-    only: CallFilter | None = None
-    prefix: str = OWN
-
-    def state(self) -> dict[str, Any]:
-        """The same as JSON values, for comparison."""
-        calls = None
-        if self.call_ids is not None:
-            calls = hashlib.sha256("\0".join(sorted(set(self.call_ids))).encode()).hexdigest()
-        return {
-            "seed": self.seed,
-            "split": self.split,
-            "shuffle": self.shuffle,
-            **vars(self.cutter),
-            "mix": None if self.mix is None else [float(weight) for weight in self.mix],
-            "calls": calls,
-            # Without a word about it where nothing is chosen, as in states that were saved before one could.
-            **(
-                {"only": {name: sorted(_many(value)) for name, value in self.only.items()}}
-                if self.only
-                else {}
-            ),
-            # Said only where it is not the usual one, so that older positions stay valid.
-            **({} if self.prefix == OWN else {"prefix": self.prefix}),
-        }
-
-
-def _many(value: str | Collection[str]) -> Collection[str]:
-    return [value] if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -118,6 +76,7 @@ class Loader:
         self._parallel = ParallelReader(workers, prefetch_bytes)
         self._meter = Meter()
         self._epoch = self._consumed = 0
+        self._left_out: set[tuple[int, str]] = set()
         self._iteration = 0
         self._pipelines: list[Prefetcher[Any, Batch]] = []
         self._open(stores)
@@ -151,7 +110,7 @@ class Loader:
         """The rest of the epoch in groups of `group` samples, each with this rank's batches, perhaps none.
 
         Raises UsageError if a group is left before all its batches are taken, or the loader was moved
-        or started again in the meantime; StoreCorruptError in the place of a sample with damaged bytes.
+        or started again in the meantime; DamagedSampleError in the place of a sample with damaged bytes.
         """
         self._stop()
         iteration, epoch = self._iteration, self.epoch
@@ -159,8 +118,15 @@ class Loader:
         source = self._pipeline(epoch, self._consumed)
         try:
             for samples in self._sample_groups(self._consumed):
-                group = Group(self, samples, epoch, iteration, source)
-                if not samples.own:
+                group = Group(
+                    self,
+                    samples,
+                    self._own_of(samples, epoch),
+                    epoch=epoch,
+                    iteration=iteration,
+                    source=source,
+                )
+                if not group.own:
                     self._consumed = samples.stop
                 yield group
                 self._check_current(iteration)
@@ -177,7 +143,28 @@ class Loader:
         Raises IndexError outside the epoch.
         """
         sample = self._sample(self.epoch if epoch is None else epoch, index)
-        return self._readers[sample.store].targets(sample)
+        with naming(sample):
+            return self._readers[sample.store].targets(sample)
+
+    def leave_out(self, calls: Iterable[tuple[int, str]]) -> None:
+        """Give no more samples of these calls, by store and id; all others keep their places.
+
+        Every rank must be told. It holds for groups that are yet to begin. Raises UsageError for a call that there is not.
+        """
+        calls = set(calls)
+        lacking = sorted(call for store, call in calls if call not in self.stores[store])
+        if lacking:
+            raise UsageError(
+                f"calls to be left out are not in the store: {', '.join(lacking[:5])}",
+                where=", ".join(store.root for store in self.stores),
+                next_step="Name calls by their id; `inkplex-data inspect STORE` lists them.",
+            )
+        self._left_out |= calls
+
+    def go_back(self, group: Group) -> None:
+        """Begin again with the first sample of a group that this loader has given out."""
+        self._stop()
+        self._epoch, self._consumed = group._epoch, group.first
 
     def state_dict(self) -> dict[str, Any]:
         """The position, as JSON values: `epoch`, `samples_consumed`, `store_digest`, what pins the stores,
@@ -240,9 +227,10 @@ class Loader:
                 order.split,
                 order.cutter,
                 memory=self._memory,
-                call_ids=order.call_ids,
+                call_ids=None if order.call_ids is None else order.call_ids.get(number),
                 only=order.only,
                 prefix=order.prefix,
+                ranked=order.ranked,
             )
             for number, store in enumerate(self.stores)
         ]
@@ -257,6 +245,17 @@ class Loader:
             start, self.samples, rank=self._rank, world_size=self._world_size, size=self._group
         )
 
+    def _own_of(self, samples: SampleGroup, epoch: int) -> Sequence[int]:
+        """Places of this rank's samples in a group, without those of calls that are left out."""
+        if not self._left_out:
+            return samples.own
+
+        def kept(index: int) -> bool:
+            sample = self._sample(epoch, index)
+            return (sample.store, str(sample.row["call_id"])) not in self._left_out
+
+        return [index for index in samples.own if kept(index)]
+
     def _sample(self, epoch: int, index: int) -> Sample:
         draw = self._mixture.draw(epoch, index)
         order = self._order
@@ -268,15 +267,17 @@ class Loader:
         tasks = (
             _Task(index, self._sample(epoch, index))
             for samples in self._sample_groups(start)
-            for index in samples.own
+            for index in self._own_of(samples, epoch)
         )
 
         def prepare(task: _Task) -> _Task:
-            return replace(task, prepared=self._readers[task.sample.store].prepare(task.sample))
+            with naming(task.sample):
+                return replace(task, prepared=self._readers[task.sample.store].prepare(task.sample))
 
         def read(task: _Task) -> Batch:
             assert task.prepared is not None
-            return self._readers[task.sample.store].read(task.prepared, epoch=epoch, index=task.index)
+            with naming(task.sample):
+                return self._readers[task.sample.store].read(task.prepared, epoch=epoch, index=task.index)
 
         if not self._workers:
             batches_now = (read(prepare(task)) for task in tasks)
@@ -333,9 +334,18 @@ class Group:
     """Samples [first, stop) of an epoch, which all ranks take together. Iterates over this rank's batches."""
 
     def __init__(
-        self, loader: Loader, samples: SampleGroup, epoch: int, iteration: int, source: Iterator[Batch]
+        self,
+        loader: Loader,
+        samples: SampleGroup,
+        own: Sequence[int],
+        *,
+        epoch: int,
+        iteration: int,
+        source: Iterator[Batch],
     ) -> None:
         self._loader, self._samples, self._epoch = loader, samples, epoch
+        self.own = own
+        """Places in the epoch of this rank's samples."""
         self._iteration, self._source = iteration, source
         self._taken = 0
 
@@ -347,14 +357,9 @@ class Group:
     def stop(self) -> int:
         return self._samples.stop
 
-    @property
-    def own(self) -> range:
-        """Places in the epoch of this rank's samples."""
-        return self._samples.own
-
     def __len__(self) -> int:
         """Batches of this rank that are left; a rank may have none of a short last group."""
-        return len(self._samples.own) - self._taken
+        return len(self.own) - self._taken
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -364,7 +369,8 @@ class Group:
             raise StopIteration
         batch = self._loader._take(self._source, self._iteration)
         self._taken += 1
-        self._loader._consumed = self._samples.consumed(self._taken, self._loader._world_size)
+        done = self._taken == len(self.own)
+        self._loader._consumed = self.stop if done else self.own[self._taken] - self._loader._rank
         return batch
 
     def targets(self) -> Iterator[Targets]:

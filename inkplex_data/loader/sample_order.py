@@ -120,10 +120,6 @@ class SampleGroup:
     stop: int
     own: range
 
-    def consumed(self, nth: int, world_size: int) -> int:
-        """Samples of the epoch that are done once every rank has taken its first `nth` ones of this group."""
-        return self.stop if nth >= len(self.own) else self.first + nth * world_size
-
 
 def sample_groups(start: int, total: int, *, rank: int, world_size: int, size: int) -> Iterator[SampleGroup]:
     """Groups of `size` samples from `start` to the end of an epoch of `total`; the last may be shorter.

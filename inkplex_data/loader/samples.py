@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -59,9 +59,10 @@ class SampleIndex:
         call_ids: Collection[str] | None = None,
         only: CallFilter | None = None,
         prefix: str = OWN,
+        ranked: Sequence[str] | None = None,
     ) -> None:
         """`number` is the store's place among several. `call_ids` and `only` restrict the calls, all by default.
-        `prefix`: see `PrefixChoice`.
+        `prefix`: see `PrefixChoice`. `ranked`: ids of calls that come first, in this order.
 
         Raises UsageError if nothing is left, for a call that is not in the split, for a prefix that is not there or
         leaves no room, and for wrong memory where calls with a recording have no partner.
@@ -88,6 +89,10 @@ class SampleIndex:
             own = chosen(own, only)
         if not own.height:
             raise UsageError("no call was asked for", where=store.root)
+        if ranked is not None:
+            rank = pl.DataFrame({"call_id": ranked}, schema={"call_id": pl.String()}).with_row_index("rank")
+            own = own.join(rank, on="call_id", how="left", maintain_order="left")
+            own = own.sort("rank", nulls_last=True, maintain_order=True).drop("rank")
         self._frame_bytes = sum(tensor.frame_bytes for tensor in batch_tensors())
         self.prefixes = PrefixChoice(store, prefix)
         self._calls = own.with_columns(self._source_recording(own, calls))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import polars as pl
 
 from inkplex_data.corpus.recordings.states_identity import StatesIdentity, differing_fields
 from inkplex_data.errors import ConfigError
+from inkplex_data.store.documents import parse_value
 from inkplex_data.store.reader import Store
 
 Model = dict[str, Any]
@@ -24,16 +24,31 @@ def state_models(store: Store, recordings: Iterable[str] | None = None) -> list[
         rows = rows.filter(pl.col("recording_id").is_in(list(recordings)))
     found: list[Model] = []
     for text in rows.sort("recording_ix").select("states_identity").collect()["states_identity"]:
-        model = StatesIdentity.model_validate(json.loads(text)).described()
+        model = StatesIdentity.model_validate(parse_value(text, where=store.root)).described()
         if model not in found:
             found.append(model)
     return found
 
 
-def refuse_mixed(stores: Sequence[Store]) -> None:
-    """Raise ConfigError where the states of stores that are read together are of several models."""
+def refuse_mixed(stores: Sequence[Store], *, memory: bool = True) -> None:
+    """Raise ConfigError where stores that are read together have other codecs or tokenizers, or, with `memory`, states of
+    several models."""
+    for store in stores[1:]:
+        faults = [
+            f"{part}: {theirs.get('id', theirs.get('name'))} here, {ours.get('id', ours.get('name'))} in {stores[0].root}"
+            for part in ("codec", "tokenizer")
+            for ours, theirs in [(stores[0].description.get(part, {}), store.description.get(part, {}))]
+            if ours.get("sha256") != theirs.get("sha256")
+        ]
+        if faults:
+            raise ConfigError(
+                "its codes or its text are not of the kind that the first store has",
+                where=store.root,
+                faults=faults,
+                next_step="Read stores of one codec and one tokenizer together.",
+            )
     first: tuple[str, Model] | None = None
-    for store in stores:
+    for store in stores if memory else ():
         for model in state_models(store):
             first = first or (store.root, model)
             if others := differing_fields(first[1], model):

@@ -30,6 +30,18 @@ _CHECKED: Final[set[tuple[str, int, int]]] = set()
 """Results whose bytes this process has read and found right."""
 
 
+def is_locked(store_root: Path) -> bool:
+    """Whether a process writes the store now. Needs no right to write there."""
+    try:
+        with (store_root / LEDGER / LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
 @dataclass
 class OpenResult:
     """A result in the making. `files`: identities of files that only the work itself found, checked by `done`."""

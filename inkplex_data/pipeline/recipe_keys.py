@@ -17,6 +17,7 @@ FILE_KEYS: Final = (
     "codec.id",
     "memory.capture.model",
     "prefix.voices",
+    "surprise.scores",
     "text.tokenizer",
     "words.aligner",
     "words.whisper",

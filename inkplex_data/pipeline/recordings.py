@@ -12,7 +12,7 @@ import polars as pl
 from inkplex_data.corpus.recordings.prefix_chains import prefix_chain
 from inkplex_data.corpus.recordings.recording import check_requests, read_recording
 from inkplex_data.corpus.sidecars.model_check import ReadModel
-from inkplex_data.memory.capture.imported_states import DTYPE_NAMES
+from inkplex_data.memory.capture.state_bits import DTYPE_NAMES
 from inkplex_data.memory.capture.state_source import state_source
 from inkplex_data.memory.ownership import tabulate
 from inkplex_data.pipeline import tools

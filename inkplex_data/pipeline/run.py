@@ -16,7 +16,7 @@ from inkplex_data.corpus.entry import CallEntry, Corpus
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.swap import with_swapped
 from inkplex_data.errors import CorpusError
-from inkplex_data.machine import machine_fault
+from inkplex_data.machine import machine_faults_said
 from inkplex_data.output_path import output_path
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.call_shards import CallShards
@@ -24,6 +24,7 @@ from inkplex_data.pipeline.calls.augmentation import noise_files
 from inkplex_data.pipeline.execute import Executor, make_executor
 from inkplex_data.pipeline.ledger import Ledger
 from inkplex_data.pipeline.outcome import Refusals, Summary, summarise
+from inkplex_data.pipeline.parts.cut_corpus import PartName, cut_corpus
 from inkplex_data.pipeline.planning.build_plan import Planner
 from inkplex_data.pipeline.prefixes import check_voices
 from inkplex_data.pipeline.progress import Reporter, SilentReporter
@@ -35,7 +36,7 @@ from inkplex_data.pipeline.standing.changes import find_changes, refuse_unasked
 from inkplex_data.pipeline.standing.file_digests import FileDigests
 from inkplex_data.pipeline.standing.follow_corpus import update_store
 from inkplex_data.pipeline.standing.repair import repair
-from inkplex_data.pipeline.target import empty_store, open_target, refuse_foreign
+from inkplex_data.pipeline.target import empty_store, open_target, refuse_foreign, refuse_other_part
 from inkplex_data.pipeline.whisper_choice import choose_whisper
 from inkplex_data.problems import Problem
 from inkplex_data.store.publish_snapshot import publish_snapshot
@@ -53,6 +54,7 @@ def build_store(
     update: bool = False,
     restart: bool = False,
     root: Path | None = None,
+    part: PartName | None = None,
     reporter: Reporter | None = None,
 ) -> Summary:
     """Encode `corpus` into `store`, going on where an earlier run stopped.
@@ -61,7 +63,7 @@ def build_store(
     allows calls that the store's last snapshot does not know. `update` makes the store what the corpus is now, in a
     new snapshot: with new calls, changed ones built anew, and without those that are gone. `restart` empties the
     store first. A listed shard that is lost is made again, in the same bytes. `wait_s` is how long a build waits for
-    workers of `scheduler`.
+    workers of `scheduler`. `part`: only these calls of the corpus (`parts.cut_corpus`), for `parts.merge_stores`.
 
     Raises CorpusError for a corpus that cannot be listed, ConfigError and UsageError for wrong options, and for
     calls that are new, changed or gone where none of these is asked for; StoreError for a store of another
@@ -72,7 +74,7 @@ def build_store(
     _check_tools(recipe)
     refuse_foreign(output_path(store))
     executor_of = make_executor(workers=workers, scheduler=scheduler, wait_s=wait_s, note=reporter.note)
-    with _machine_faults(store), _closing(executor_of) as executor:
+    with machine_faults_said(store), _closing(executor_of) as executor:
         found = read_corpus(corpus, root=root)
         if not found.entries and not found.problems:
             raise CorpusError(
@@ -84,11 +86,14 @@ def build_store(
         if recipe.audio.swap_roles:
             listed, twice = with_swapped(listed)
             taken += twice
+        own = cut_corpus(listed, part) if part is not None else None
+        listed = list(own.entries) if own is not None else listed
         ledger = Ledger(store)
         with ledger.locked():
             if restart:
                 empty_store(store)
             target = open_target(store, recipe)
+            refuse_other_part(target, own.described() if own is not None else None)
             refusals = Refusals(root or found.root)
             problems = [*_own_names(found), *taken]
             refusals.extend(problems)
@@ -101,7 +106,7 @@ def build_store(
             heard = [entry for entry in listed if target.lost or entry.call_id in wanted]
             used, whisper = choose_whisper(recipe, heard)
             build = Build(used, target.root, root or found.root, recipe_files(used))
-            run = StageRun(target, build, executor, reporter, refusals, recipe, whisper)
+            run = StageRun(target, build, executor, reporter, refusals, recipe, whisper, own)
             retired: frozenset[str] | None = frozenset() if update else None
             if update and (changes.changed or changes.gone or target.lost):
                 published, retired = update_store(run, listed, changes)
@@ -113,7 +118,7 @@ def build_store(
                 published = _build_calls(run, changes.new)
             if target.described is None:
                 # Nothing could be built; what was refused, and why, is still worth opening.
-                target.describe(recipe, {"tools": tool_versions()}, [])
+                target.describe(recipe, {"tools": tool_versions(), **run.part_identity()}, [])
             # A call that is stored, and stays, is not refused for what has become of its files.
             stays = frozenset() if update else changes.gone.keys()
             refused = [problem for problem in refusals.errors() if problem.call_id not in stays]
@@ -137,7 +142,10 @@ def _build_calls(run: StageRun, entries: Sequence[CallEntry]) -> list[str]:
         run.target.drop_unlisted()
         return []
     codec_sha256 = run.describe(recordings)
-    plan = Planner(run.build, run.target, scans, recordings, run.refusals, codec_sha256).plan(entries)
+    planner = Planner(
+        run.build, run.target, scans, recordings, run.refusals, codec_sha256, call_ix=run.places_in_corpus
+    )
+    plan = planner.plan(entries)
     write_recordings(run.target, new_recordings(run.target, plan), run.build.recipe, run.reporter)
     using: dict[str, list[str]] = {}
     for job in plan.jobs:
@@ -182,15 +190,3 @@ def _closing(executor: Executor) -> Iterator[Executor]:
         executor.close(cancel=True)
         raise
     executor.close()
-
-
-@contextmanager
-def _machine_faults(store: Path) -> Iterator[None]:
-    """What the machine does to the build itself, said as such."""
-    try:
-        yield
-    except (OSError, MemoryError, RuntimeError) as error:
-        fault = machine_fault(error, store)
-        if fault is None or fault is error:
-            raise
-        raise fault from error

@@ -18,6 +18,7 @@ from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.execute import Executor
 from inkplex_data.pipeline.outcome import Refusals
+from inkplex_data.pipeline.parts.cut_corpus import CorpusPart
 from inkplex_data.pipeline.prefixes import PREFIX, PrefixJob
 from inkplex_data.pipeline.progress import Reporter
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
@@ -38,6 +39,17 @@ class StageRun:
     asked: Recipe
     """The recipe as it was given, which the store records; `build` has one Whisper model of those that it lists."""
     whisper: WhisperChoice | None = None
+    part: CorpusPart | None = None
+    """The part of the corpus that is built, None where it is all of it."""
+
+    @property
+    def places_in_corpus(self) -> Mapping[str, int]:
+        """Per call of a part its `call_ix`, which no call of another part has."""
+        return self.part.call_ix if self.part is not None else {}
+
+    def part_identity(self) -> dict[str, Any]:
+        """What `store.json` says of the part, where it is one."""
+        return {"part": self.part.described()} if self.part is not None else {}
 
     def scan(self, entries: Sequence[CallEntry]) -> dict[str, Scan]:
         """Look at calls; what cannot be built is refused."""
@@ -83,6 +95,7 @@ class StageRun:
             "codec": codec.as_dict(),
             "tokenizer": dataclasses.asdict(tokenizer.identity),
             "tools": tool_versions(),
+            **self.part_identity(),
             **_reasoning_model(recordings),
             **(self.whisper.identity() if self.whisper is not None else {}),
         }

@@ -91,7 +91,7 @@ class Target:
             self.described = wanted
             return
         differing = [
-            f"{part}: the store has {_name(self.described.get(part))}, this build has {_name(wanted.get(part))}"
+            f"{part}: the store has {named(self.described.get(part))}, this build has {named(wanted.get(part))}"
             for part in ("codec", "tokenizer", "whisper")
             if self.described.get(part) is not None
             and wanted.get(part) is not None
@@ -166,6 +166,25 @@ def refuse_foreign(root: Path) -> None:
         "the folder is not empty, but holds no store",
         where=str(root),
         next_step="Choose another folder for -o.",
+    )
+
+
+def refuse_other_part(target: Target, part: Mapping[str, Any] | None) -> None:
+    """Raise UsageError where the store holds another part of a corpus than `part`, as `store.json` says it, or all of it."""
+    if target.described is None or target.described.get("part") == part:
+        return
+    own, where = target.described.get("part"), str(target.root)
+    if own is None or part is None:
+        held = "a whole corpus" if own is None else f"part {own['number']}/{own['of']} of one"
+        step = "Choose another folder, or start again with --restart."
+        raise UsageError(f"the store holds {held}", where=where, next_step=step)
+    if (own["number"], own["of"]) != (part["number"], part["of"]):
+        what = f"the store holds part {own['number']}/{own['of']}, not {part['number']}/{part['of']}"
+        raise UsageError(what, where=where, next_step="Build each part into a folder of its own.")
+    raise UsageError(
+        f"the calls of the corpus are others than when part {own['number']}/{own['of']} was begun",
+        where=where,
+        next_step="Build all parts again with --restart, or merge those of before and add the new calls to that store.",
     )
 
 
@@ -282,7 +301,7 @@ def _same_recipe(root: Path, described: Mapping[str, Any], recipe: Recipe) -> No
         return
     faults = [
         f"{key}: the store has {old!r}, this build asks for {new!r}"
-        for key, old, new in _differences(stored, wanted)
+        for key, old, new in differing_keys(stored, wanted)
     ]
     raise ConfigError(
         "the store was built with a different recipe",
@@ -298,16 +317,17 @@ def _forget_acceptance(recipe: dict[str, Any]) -> None:
         recipe["memory"].pop("accept_unidentified_states", None)
 
 
-def _differences(stored: Any, wanted: Any, at: str = "") -> list[tuple[str, Any, Any]]:
+def differing_keys(stored: Any, wanted: Any, at: str = "") -> list[tuple[str, Any, Any]]:
     if isinstance(stored, dict) and isinstance(wanted, dict):
         found = []
         for key in sorted(stored.keys() | wanted.keys()):
-            found += _differences(stored.get(key), wanted.get(key), f"{at}.{key}" if at else key)
+            found += differing_keys(stored.get(key), wanted.get(key), f"{at}.{key}" if at else key)
         return found
     return [] if stored == wanted else [(at, stored, wanted)]
 
 
-def _name(part: Any) -> str:
+def named(part: Any) -> str:
+    """A tool as `store.json` describes it, in a few words."""
     if not isinstance(part, dict):
         return str(part)
     digest = f" ({str(part['sha256'])[:12]})" if part.get("sha256") else ""

@@ -29,6 +29,7 @@ CODES: Final[dict[str, Code]] = {
     **speech_codes.ALIGN,
     **speech_codes.DIARIZE,
     **speech_codes.CHECK_SPEECH,
+    **text_codes.SURPRISE,
     **corpus_codes.TRACES,
     **build_codes.EXPORT,
     **build_codes.STORE,

@@ -19,7 +19,8 @@ Place = os.PathLike[str] | str
 
 @dataclass(frozen=True)
 class Problem:
-    """One row of `problems.parquet`."""
+    """One row of `problems.parquet`. `at_us`: where in the call, in microseconds from its first sample, None where that is
+    no place or not known."""
 
     call_id: str
     stage: str
@@ -27,16 +28,19 @@ class Problem:
     severity: Severity
     item: str
     message: str
+    at_us: int | None = None
 
     @classmethod
-    def of(cls, code: str, call_id: str, message: str, *, item: str = "") -> Problem:
+    def of(
+        cls, code: str, call_id: str, message: str, *, item: str = "", at_us: int | None = None
+    ) -> Problem:
         """Stage and severity are those of the code. `item` says which word, channel or token.
 
         Names of files that are not UTF-8 are spelled, so that a table can hold the row.
         """
         kind = CODES[code]
         call_id, item, message = map(in_unicode, (call_id, item, message))
-        return cls(call_id, kind.stage, code, kind.severity, item, message)
+        return cls(call_id, kind.stage, code, kind.severity, item, message, at_us)
 
     def __str__(self) -> str:
         """As one line of a list: whose it is, its code, what is wrong."""
@@ -104,12 +108,12 @@ class ProblemLog:
     strict: bool = False
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, code: str, message: str, *, item: str = "") -> None:
-        """Note one problem. `item` says which word, channel or token; `message` gives the value got.
+    def add(self, code: str, message: str, *, item: str = "", at_us: int | None = None) -> None:
+        """Note one problem. `item` says which word, channel or token, `at_us` where in the call; `message` gives the value got.
 
         Raises CallRefused when the code's severity is `error`, or `repair` under `strict`.
         """
-        problem = Problem.of(code, self.call_id, message, item=item)
+        problem = Problem.of(code, self.call_id, message, item=item, at_us=at_us)
         if problem.severity == "error" or (self.strict and problem.severity == "repair"):
             raise refusal(code, message, item or None)
         self.problems.append(problem)

@@ -42,9 +42,14 @@ RECORDING = table(
             "The states that a request names do not exist.",
             "Correct `states`, or leave it out to capture them.",
         ),
+        "recording-states-absent": error(
+            "No file of an engine's dump holds the context of a request.",
+            "Have the engine write its tokens (`include_output_tokens`), or let it read the whole context once more as a "
+            "prompt; check that recording and dump are of one tokenizer.",
+        ),
         "recording-states-invalid": error(
             "The states are not three finite rows for each computed token.",
-            "Export them again: one tensor [tokens, 3, width] of bfloat16 or float32 for each request.",
+            "Export them again: one tensor [tokens, 3, width] of floats for each request.",
         ),
         "recording-states-zero": error(
             "Rows of the states are zero throughout, which no model computes; parts of an array were probably never written.",

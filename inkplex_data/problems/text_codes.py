@@ -60,3 +60,17 @@ PREFIX = table(
         ),
     },
 )
+
+SURPRISE = table(
+    "surprise",
+    {
+        "surprise-outlier": repair(
+            "The call's text costs a model far more, or far fewer, bits per byte than that of other calls.",
+            "Read the words that the message names: they may be of another language, out of order, or one phrase said again and again.",
+        ),
+        "surprise-unknown": info(
+            "The recipe's `surprise.scores` do not have the call, so nothing is known against it.",
+            "Score a store with this call by `inkplex-data soma score`, and build again.",
+        ),
+    },
+)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from inkplex_data.clock import FRAME_US
 from inkplex_data.grid import LEVEL_FLOOR_DB
 from inkplex_data.plural import counted
 from inkplex_data.report.clock_delays import clock_delays
-from inkplex_data.report.html import render_page
 from inkplex_data.report.summary import StoreSummary, summarise
-from inkplex_data.report.view import CallView, Mark, PrefixSummary
+from inkplex_data.report.view import CallView, Mark, PrefixSummary, ViewedProblem
 from inkplex_data.store.publish import read_shard
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def call_view(store: Store, call_id: str) -> CallView:
         if store.is_single_stream
         else store.setting("text", "main_speaker") or "SPEAKER_MAIN",
         marks=() if start is None else (Mark(int(start), "response"),),
+        problems=_problems(call),
         facts=_facts(row, call),
     )
 
@@ -66,13 +67,6 @@ def store_summary(store: Store) -> StoreSummary:
     )
 
 
-def report_page(store: Store, *, draw: int = 20) -> Iterator[str]:
-    """The report on a store as pieces of one HTML page; the first `draw` calls are drawn."""
-    calls = store.calls().collect()
-    views = (call_view(store, call_id) for call_id in calls["call_id"].head(draw))
-    return render_page(store_summary(store), calls, views)
-
-
 def _bytes_by_part(store: Store) -> dict[str, int]:
     """Bytes by kind of shard, from each `shard.json`."""
     sizes: dict[str, int] = {}
@@ -89,6 +83,20 @@ def _spelled(pieces: pl.Series | None, words: pl.DataFrame, ids: NDArray[np.int3
         return {}
     used = set(words["pieces"].explode().drop_nulls().to_list()) | set(ids.tolist())
     return {piece: pieces[piece] for piece in used if 0 <= piece < len(pieces)}
+
+
+def _problems(call: Call) -> tuple[ViewedProblem, ...]:
+    """What is wrong with the call, by place; what has none comes first."""
+    rows = call.problems.sort("at_us", nulls_last=False).iter_rows(named=True)
+    return tuple(
+        ViewedProblem(
+            code=row["code"],
+            severity=row["severity"],
+            message=f"{row['item']}: {row['message']}" if row["item"] else row["message"],
+            frame=None if row["at_us"] is None else min(max(row["at_us"] // FRAME_US, 0), call.frames - 1),
+        )
+        for row in rows
+    )
 
 
 def _prefix(store: Store, row: Mapping[str, Any]) -> PrefixSummary | None:

@@ -7,11 +7,13 @@ verdicts are kept in the browser and saved as JSON lines, which `evaluate --revi
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from inkplex_data.atomic import replacing
 from inkplex_data.errors import UsageError
 from inkplex_data.reading import read_bounded
 from inkplex_data.report.svg import html_text as _text
@@ -47,6 +49,22 @@ def read_cases(path: Path) -> dict[str, Any]:
             next_step="Give what evaluate --grounding wrote.",
         )
     return document
+
+
+def write_grounding_page(cases: Path, page: Path) -> Path:
+    """Write the review page of a `cases.json`; recordings are those in `audio` beside it."""
+    document = read_cases(cases)
+    sounds = {
+        (one["call_id"], one["system"], one["branch"]): Path(
+            os.path.relpath(cases.parent / "audio" / one["file"], page.parent)
+        ).as_posix()
+        for one in document.get("sounds", [])
+        if Path(one["file"]).name == one["file"]
+    }
+    with replacing(page) as file:
+        for piece in grounding_page(document, sounds):
+            file.write(piece.encode())
+    return page
 
 
 def grounding_page(document: Mapping[str, Any], sounds: Mapping[tuple[str, str, str], str]) -> Iterator[str]:

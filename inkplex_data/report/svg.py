@@ -88,16 +88,22 @@ class _Canvas:
 
 
 def timeline_svg(view: CallView) -> str:
-    """The whole call. Colours come from CSS classes, so that the page decides on them."""
+    """The whole call. Colours come from CSS classes, so that the page decides on them.
+
+    `data-bands` says for each band its first frame, its top and its bottom, for a playhead.
+    """
     canvas = _Canvas()
     words = words_of(view)
     _prefix(canvas, view)
+    bands: list[str] = []
     for start in range(0, view.frames, BAND_FRAMES):
+        top = canvas.y
         _band(canvas, view, words, start, min(start + BAND_FRAMES, view.frames))
+        bands.append(f"{start} {top:.1f} {canvas.y:.1f}")
         canvas.y += 18
-    height = canvas.y
     return (
-        f'<svg viewBox="0 0 {WIDTH_PX} {height:.0f}" role="img" aria-label="{html_text(view.call_id)}" class="timeline">'
+        f'<svg viewBox="0 0 {WIDTH_PX} {canvas.y:.0f}" role="img" aria-label="{html_text(view.call_id)}" class="timeline" '
+        f'data-frames="{view.frames}" data-left="{GUTTER_PX}" data-frame-px="{FRAME_PX}" data-bands="{",".join(bands)}">'
         + "".join(canvas.parts)
         + "</svg>"
     )
@@ -129,7 +135,14 @@ def _band(canvas: _Canvas, view: CallView, words: list[ShownWord], start: int, s
     marks = [mark for mark in view.marks if start <= mark.frame < stop]
     for mark in marks:
         canvas.text(_x(mark.frame, start) + 4, top + 10, f"▾ {plain(mark.label)}", "mark-label")
-    canvas.y += 14 if marks else 0
+    troubles = [one for one in view.problems if one.frame is not None and start <= one.frame < stop]
+    for trouble in troubles:
+        assert trouble.frame is not None
+        title = f"{trouble.code}: {trouble.message}"
+        canvas.text(
+            _x(trouble.frame, start), top + 10, "▾", f"trouble {severity_class(trouble.severity)}", title
+        )
+    canvas.y += 14 if marks or troubles else 0
     _axis(canvas, view, start, stop)
     for side in view.sides:
         _energy(canvas, view, side, start, stop)
@@ -139,6 +152,11 @@ def _band(canvas: _Canvas, view: CallView, words: list[ShownWord], start: int, s
     _memory(canvas, view, start, stop)
     for mark in marks:
         canvas.line(_x(mark.frame, start), top + 2, canvas.y, "mark")
+
+
+def severity_class(severity: str) -> str:
+    """The CSS class of a severity; what is none of the known ones is shown as the mildest."""
+    return severity if severity in ("error", "repair", "info") else "info"
 
 
 def _axis(canvas: _Canvas, view: CallView, start: int, stop: int) -> None:

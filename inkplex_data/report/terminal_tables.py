@@ -14,9 +14,11 @@ from inkplex_data.clock import US_PER_S
 from inkplex_data.plural import counted
 from inkplex_data.printable import plain
 from inkplex_data.report.summary import StoreSummary
+from inkplex_data.text_scores import costly_words, outliers
 
 QUIET = "bright_black"
 SPLIT_COLUMNS = ("split", "#calls", "#families", "#hours", "#with memory")
+OUTLIER_COLUMNS = ("call", "#deviations", "#bits/byte", "#agent", "#caller", "costliest words")
 GROUP_COLUMNS = ("by", "group", "#calls", "#families", "#hours")
 SEVERITY_STYLES = {"error": "bold red", "repair": "yellow", "info": QUIET}
 
@@ -91,6 +93,27 @@ def render_statistics(table: pl.DataFrame) -> RenderableType:
         shown.add_row(row["measure"], row["unit"], f"{row['count']:,} {row['over']}", *numbers)
     note = "Speech is detected by level, in steps of 10 ms. Human figures: Fisher, and the mean gap over ten languages."
     return Group(shown, Text(note, QUIET))
+
+
+def render_outliers(scores: pl.DataFrame, *, most: int = 10) -> RenderableType:
+    """The calls of a table of scores that lie farthest from all others, with the words that cost most."""
+    table = _table(*OUTLIER_COLUMNS)
+    for row in outlier_rows(scores, most):
+        table.add_row(*map(_cell, row))
+    return Group(Text("outliers", style="bold"), table)
+
+
+def outlier_rows(scores: pl.DataFrame, most: int) -> Iterator[tuple[str, ...]]:
+    """The cells below OUTLIER_COLUMNS, farthest first."""
+    for row in outliers(scores, most).iter_rows(named=True):
+        names = ("bits_per_byte", "agent_bits_per_byte", "caller_bits_per_byte")
+        bits = ["–" if row[name] is None else f"{row[name]:.2f}" for name in names]
+        yield (
+            row["call_id"],
+            f"{row['deviation']:+.1f}",
+            *bits,
+            " ".join(costly_words(scores, row["call_id"])),
+        )
 
 
 def percent(fraction: float | None) -> str:

@@ -50,6 +50,16 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class ViewedProblem:
+    """One problem of a call; `frame` is where it lies, None where it has no place or none is known."""
+
+    code: str
+    severity: str
+    message: str
+    frame: int | None
+
+
+@dataclass(frozen=True)
 class CallView:
     """One call of F frames.
 
@@ -74,6 +84,7 @@ class CallView:
     permitted: Permitted | None = None
     main_speaker: str | None = "SPEAKER_MAIN"
     marks: Sequence[Mark] = ()
+    problems: Sequence[ViewedProblem] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -9,9 +9,10 @@ Importing this module is light; torch and transformers load with the first Mimi.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
+from inkplex_data.errors import ConfigError
 from inkplex_data.libraries import require
 from inkplex_data.speech.codec_source import find_codec, untrained_seed
 from inkplex_data.speech.codec_stream import Codec
@@ -42,6 +43,24 @@ def load_codec(spec: str = DEFAULT_CODEC, *, device: str = "cpu", threads: int =
 
     files = find_codec(spec)
     return MimiCodec(files.id, read_state(files.weights), False, device=device, threads=threads)
+
+
+def codec_of(
+    identity: Mapping[str, Any], spec: str | None = None, *, device: str = "cpu", where: str | None = None
+) -> Codec:
+    """The codec that made some codes, by the identity that was written down with them at `where`. `spec` says where its
+    weights are now; its id by default.
+
+    Raises ConfigError for other weights, and what `load_codec` raises.
+    """
+    codec = load_codec(spec or str(identity["id"]), device=device)
+    if codec.identity.sha256 != identity["sha256"]:
+        raise ConfigError(
+            f"the codec {codec.identity.id} is not the one that the store was built with, {identity['id']}",
+            where=where,
+            next_step="Give the weights of the build with --codec.",
+        )
+    return codec
 
 
 def _untrained(spec: str, device: str, threads: int) -> Codec:

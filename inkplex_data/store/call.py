@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from inkplex_data.clock import FRAME_US
 from inkplex_data.errors import StoreCorruptError, UsageError
 from inkplex_data.libraries import require
 from inkplex_data.memory.tables import TOKENS, VERSIONS
+from inkplex_data.store.documents import parse_value
 from inkplex_data.store.files import RESTORE
 from inkplex_data.store.format import CLAIMS, EVIDENCE, PROBLEMS, WORDS, offset_column
 from inkplex_data.store.frame_streams import FrameStream, OnFrames
@@ -116,7 +116,7 @@ class Call(OnFrames):
         if self.row["sidecar"] is None:
             return None
         try:
-            known = Sidecar.model_validate(json.loads(self.row["sidecar"]))
+            known = Sidecar.model_validate(parse_value(self.row["sidecar"], where=self.call_id))
         except ValueError as error:
             what = f"its stored sidecar cannot be read: {error}"
             raise StoreCorruptError(what, where=self.call_id, next_step=RESTORE) from error

@@ -7,7 +7,6 @@ files is read once, whole, and compared with the digests that snapshots list.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -17,6 +16,7 @@ import polars as pl
 
 from inkplex_data.errors import StoreError
 from inkplex_data.store.digests import FileDigest
+from inkplex_data.store.documents import parse_value
 from inkplex_data.store.files import Files
 from inkplex_data.store.format import CALLS, PREFIXES, PROBLEMS, RECORDINGS, ShardKind, added_columns
 from inkplex_data.store.parquet import Schema, TableReader
@@ -144,8 +144,12 @@ class Catalog:
             return None
         try:
             reader = self._sound_index(f"{table}.parquet")
-            covers = None if reader is None else json.loads(reader.metadata.get(COVERS, "null"))
-        except (StoreError, ValueError) as error:
+            covers = (
+                None
+                if reader is None
+                else parse_value(reader.metadata.get(COVERS, "null"), where=reader.where)
+            )
+        except StoreError as error:
             log.warning("%s\nThe tables of the shards are read in its place.", error)
             return None
         wanted = coverage(refs)

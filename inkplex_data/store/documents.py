@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from inkplex_data.corpus import jsontext
 from inkplex_data.errors import StoreCorruptError, StoreError
+from inkplex_data.faults import FaultError
 from inkplex_data.store.files import RESTORE, Files
 from inkplex_data.store.format import FORMAT
 
@@ -42,12 +44,17 @@ def load_json(files: Files, key: str) -> dict[str, Any] | None:
     return None if data is None else parse_json(data, where=files.describe(key))
 
 
+def parse_value(data: bytes | str, *, where: str) -> Any:
+    """The JSON value in a file or a column, within bounds. Raises StoreCorruptError for anything else."""
+    try:
+        return jsontext.parse_json(data)
+    except FaultError as error:
+        raise StoreCorruptError(str(error), where=where, next_step=RESTORE) from error
+
+
 def parse_json(data: bytes, *, where: str) -> dict[str, Any]:
     """The JSON object in `data`. Raises StoreCorruptError for anything else."""
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise StoreCorruptError(f"is not JSON ({error})", where=where, next_step=RESTORE) from error
+    document = parse_value(data, where=where)
     if not isinstance(document, dict):
         what = f"holds {type(document).__name__}, not a JSON object"
         raise StoreCorruptError(what, where=where, next_step=RESTORE)

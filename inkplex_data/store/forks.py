@@ -5,13 +5,26 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
+
+import polars as pl
 
 from inkplex_data.errors import UsageError
 
 _TASKS: Final = Path("/proc/self/task")
 _POLARS_THREAD: Final = re.compile(r"polars-\d|async-executor|tokio-rt")
 """Names of the threads that Polars starts with its first query; those of its import do no harm."""
+_RUNNING: Final = (
+    "collect",
+    "collect_async",
+    "collect_batches",
+    "fetch",
+    "sink_parquet",
+    "sink_csv",
+    "sink_ipc",
+    "sink_ndjson",
+)
+"""Methods of a LazyFrame that run it."""
 _had_threads = False
 _lost_threads = False
 
@@ -32,6 +45,15 @@ def _look() -> None:
 def _lose() -> None:
     global _lost_threads  # noqa: PLW0603
     _lost_threads = _lost_threads or _had_threads
+    if _lost_threads:
+        # A query that was made before would wait in Polars itself, where no store is asked any more.
+        for name in _RUNNING:
+            setattr(pl.LazyFrame, name, _refuse_query)
+
+
+def _refuse_query(*_: object, **__: object) -> NoReturn:
+    check_fork("a query")
+    raise AssertionError("threads were lost")
 
 
 if hasattr(os, "register_at_fork"):

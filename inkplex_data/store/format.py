@@ -147,7 +147,9 @@ PROBLEMS: Final[dict[str, pl.DataType]] = {
     "severity": pl.String(),
     "item": pl.String(),
     "message": pl.String(),
+    "at_us": pl.Int64(),
 }
+"""`at_us`: where in the call a problem lies, from its first sample; null where it has no place or none is known."""
 
 RECORDINGS: Final[dict[str, pl.DataType]] = {
     "recording_id": pl.String(),
@@ -217,6 +219,7 @@ ADDED: Final[dict[str, frozenset[str]]] = {
         }
     ),
     "words": frozenset({"uncertainty_us", "provenance"}),
+    "problems": frozenset({"at_us"}),
     "recordings": frozenset({"schedule", "states_identity", "state_digests"}),
     "tokens": frozenset({"available_us", "ready_us", "source_us"}),
     "evidence": frozenset(EVIDENCE),

@@ -152,13 +152,17 @@ class StagedShard:
         else:
             self.folder = Path(tempfile.mkdtemp(prefix=f"inkplex-{kind}-{shard:06d}-"))
 
-    def publish(self, counts: Mapping[str, int]) -> ShardInfo:
-        """Make the shard part of the store.
+    def publish(
+        self, counts: Mapping[str, int], *, known: Mapping[str, FileDigest] | None = None
+    ) -> ShardInfo:
+        """Make the shard part of the store. `known`: digests of files that need not be read, as they are those of a
+        published shard.
 
         Raises StoreError if it is published already, and for a replacement that differs from what was published.
         """
         names = sorted(p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file())
-        digests = {name: digest_file(self.folder / name) for name in names}
+        known = known or {}
+        digests = {name: known.get(name) or digest_file(self.folder / name) for name in names}
         document = dump_json(
             {
                 "format": FORMAT,

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import polars as pl
+
 from inkplex_data.errors import StoreCorruptError, StoreError
 from inkplex_data.problems import Problem
 from inkplex_data.store.digests import FileDigest, take_digests
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 
 NEWEST_KEY: Final = "newest.json"
 RESTORE_ROOT: Final = "Restore the file from a copy of the store; the calls themselves are in its shards."
+REFUSED: Final = tuple(name for name, dtype in PROBLEMS.items() if dtype == pl.String())
+"""What is told of a refused call: it was refused as a whole, so at no place of its own."""
 _NAME = re.compile(r"(\d{6,})\.json")
 
 
@@ -90,7 +94,7 @@ class Snapshot:
                     }
                     for ref in self.shards
                 ],
-                "refused": [{name: getattr(problem, name) for name in PROBLEMS} for problem in self.refused],
+                "refused": [{name: getattr(problem, name) for name in REFUSED} for problem in self.refused],
             }
         )
 
@@ -273,7 +277,7 @@ def parse_snapshot(data: bytes, number: int, where: str) -> Snapshot:
         if not isinstance(entry, dict):
             what = f"refused row {entry!r:.80} is not a problem"
             raise StoreCorruptError(what, where=where, next_step=RESTORE_ROOT)
-        refused.append(Problem(**{name: take(entry, name, str, where=where) for name in PROBLEMS}))
+        refused.append(Problem(**{name: take(entry, name, str, where=where) for name in REFUSED}))
     whole = {"previous": None, "store": None, "files": {}, **document}
     return Snapshot(
         number,

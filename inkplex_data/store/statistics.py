@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -45,6 +47,11 @@ _PER_CALL: Final[dict[str, tuple[str, pl.Expr, float | None]]] = {
     "caller speech": ("share", pl.col("caller_speech_ratio"), None),
     "agent pace": ("words/min", pl.col("words_per_minute"), None),
     "text padding": ("share", pl.col("pad_fraction"), HUMAN_PAD_FRACTION),
+    "memory": (
+        "versions",
+        pl.when(pl.col("recording_id").is_not_null()).then(pl.col("versions")),
+        None,
+    ),
 }
 _SINGLE: Final[dict[str, tuple[str, float | None]]] = {
     "pause length": ("pauses_ms", None),
@@ -62,20 +69,46 @@ def call_statistics(calls: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(tables)
 
 
-def _measured(calls: pl.DataFrame, origin: str | None) -> pl.DataFrame:
-    rows = []
+@dataclass(frozen=True)
+class Measured:
+    """The values of one measure: float64 [n], without those that no call has. The rest as in `STATISTICS`."""
+
+    measure: str
+    unit: str
+    over: str
+    values: pl.Series
+    human: float | None
+
+
+def measured(calls: pl.DataFrame) -> Iterator[Measured]:
+    """Every measure that the columns of a calls table allow and that a call has."""
+    columns, found = set(calls.columns), []
     for measure, (unit, expression, human) in _PER_CALL.items():
-        if set(expression.meta.root_names()) <= set(calls.columns):
-            values = calls.select(expression.cast(pl.Float64).alias("value"))["value"]
-            rows.append((measure, unit, "calls", values, human))
+        if set(expression.meta.root_names()) <= columns:
+            values = calls.select(expression.alias("value"))["value"]
+            found.append(Measured(measure, unit, "calls", values, human))
     for measure, (column, human) in _SINGLE.items():
-        if column in calls.columns:
-            rows.append((measure, "ms", column.removesuffix("_ms"), calls[column].explode(), human))
+        if column in columns:
+            found.append(Measured(measure, "ms", column.removesuffix("_ms"), calls[column].explode(), human))
+    for one in found:
+        if len(real := one.values.cast(pl.Float64).drop_nulls().drop_nans()):
+            yield replace(one, values=real)
+
+
+def _measured(calls: pl.DataFrame, origin: str | None) -> pl.DataFrame:
     return pl.DataFrame(
         [
-            (measure, unit, over, len(real), real.mean(), *_quantiles(real), human, origin)
-            for measure, unit, over, values, human in rows
-            if len(real := values.cast(pl.Float64).drop_nulls().drop_nans())
+            (
+                one.measure,
+                one.unit,
+                one.over,
+                len(one.values),
+                one.values.mean(),
+                *_quantiles(one.values),
+                one.human,
+                origin,
+            )
+            for one in measured(calls)
         ],
         schema=STATISTICS,
         orient="row",

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import inkplex_data as ink
-from inkplex_data.audit.states_sample import audit_states_sample
+from inkplex_data.audit.states_sample import StatesSample, audit_states_sample
 from inkplex_data.audit.stored_requests import audit_chain, request_rows, stored_requests
 from inkplex_data.audit.stored_states import audit_states, audit_twin_states, distance
 from inkplex_data.corpus.recordings.prefix_chains import prefix_chain
@@ -137,7 +137,28 @@ def test_positions_after_a_prefix_that_nobody_has_are_named_without_a_chain() ->
 
 def test_a_sample_of_states_is_what_the_model_computes(audited: Audited) -> None:
     with ink.open_store(audited.store) as store:
-        assert audit_states_sample(store, 12, calls=["late"], load=tools.inkling) == (12, [])
+        sample = audit_states_sample(store, 12, calls=["late"], load=tools.inkling)
+    assert (sample.tokens, sample.faults) == (12, [])
+    assert sample.largest is not None and sample.largest < 0.01
+    assert "states of 12 tokens computed again; the largest difference is" in sample.text()
+
+
+def test_the_largest_difference_is_named_by_row_and_token() -> None:
+    sample = StatesSample()
+    sample.add(np.array([[0.0, 0.01, 0.0], [0.0, 0.0, 0.02]]), np.array([4, 7]), "task")
+    sample.add(np.array([[0.015, 0.0, 0.0]]), np.array([1]), "other")
+    assert (sample.tokens, sample.largest, sample.where) == (3, 0.02, "row 42 of token row 7 of task")
+    sample.add(np.array([[0.5, np.nan, 0.0]]), np.array([3]), "other")
+    assert sample.where == "row 34 of token row 3 of other", "what is no number is no small difference"
+
+
+def test_rows_in_another_order_are_found_and_measured(audited: Audited, tmp_path: Any) -> None:
+    bench = Bench.copy(audited.store, tmp_path / "store")
+    bench.states("late-0000", lambda states: states[:, [1, 0, 2]])
+    bench.mend()
+    with ink.open_store(bench.root) as store:
+        sample = audit_states_sample(store, 3, load=tools.inkling)
+    assert sample.faults and sample.largest is not None and sample.largest > 0.05
 
 
 def test_states_of_another_model_are_named(audited: Audited, tmp_path: Any) -> None:
@@ -146,5 +167,5 @@ def test_states_of_another_model_are_named(audited: Audited, tmp_path: Any) -> N
     bench.change_table("recordings", lambda table: table.with_columns(other))
     bench.mend()
     with ink.open_store(bench.root) as store:
-        _, faults = audit_states_sample(store, 3, load=tools.inkling)
+        faults = audit_states_sample(store, 3, load=tools.inkling).faults
     assert faults and all("its states are of the model 'small:0' (0000)" in fault.rule for fault in faults)

@@ -38,7 +38,7 @@ def found(store: Store, sound: Store, calls: Collection[str]) -> tuple[str, list
         return "`audit --against`", faults
     memory = [call_id for call_id in calls if store.call_row(call_id)["recording_id"] is not None]
     sample = audit_states_sample(store, EVERYTHING, calls=memory[:1], load=tools.inkling)
-    return "`audit --states-sample`", sample[1]
+    return "`audit --states-sample`", sample.faults
 
 
 def test_every_tampering_is_found(bench: Bench, audited: Audited) -> None:

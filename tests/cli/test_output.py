@@ -31,12 +31,12 @@ WRITING = {
 }
 
 
-NEEDED = {("crop",): ("--from", "0", "--to", "1")}
+NEEDED = {("crop",): ("--from", "0", "--to", "1"), ("soma", "score"): ("-m", "m.pt")}
 """Options without which a verb does not begin."""
 
 
 def test_the_verbs_that_write_are_found() -> None:
-    assert len(WRITING) == 21 and WRITING["import", "states"] == 2
+    assert len(WRITING) == 24 and WRITING["import", "states"] == 2
 
 
 @pytest.mark.parametrize("verb", WRITING, ids=" ".join)

@@ -31,6 +31,7 @@ RAW = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\
 VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("build",): [["corpus", "-o", "out", "-p", "moshi_stereo", "--codec", "untrained:0", "--workers", "1"], ["none", "-o", "o"],
                  ["corpus", "-o", "out", "-p", BAD], ["corpus", "-o", "out", "--set", f"{BAD}=1"]],
+    ("merge",): [["store", "-o", "out"], ["store", "store", "-o", "out"], ["none", "-o", "out"]],
     ("demo",): [["-o", "corpus"]],
     ("align",): [["none"], ["corpus", "--text", "none"]],
     ("diarize",): [["none", "-o", "out"], ["corpus", "-o", "out", "--rttm", "none"]],
@@ -42,6 +43,7 @@ VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("versions",): [["store", BAD], ["store", f"{BAD}2"]],
     ("validate",): [["corpus"], ["corpus", "--json"], ["corpus/m.jsonl"], ["none"], ["corpus/ok.json"]],
     ("verify",): [["store"], ["none"]],
+    ("plan",): [["corpus"], ["none"], ["corpus", "--json"]],
     ("audit",): [["store"], ["store", "--json"], ["none"]],
     ("inspect",): [["store"], ["store", BAD], ["store", f"{BAD}2"], ["none"]],
     ("report",): [["store", "-o", "r.html"], ["none"]],
@@ -62,6 +64,13 @@ VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("train",): [["none", "-o", "run"], ["store", "-o", "run", "-p", BAD]],
     ("evaluate",): [["none", "store"]],
     ("generate",): [["none", "store", "-o", "g"]],
+    ("soma", "train"): [["none", "-o", "m.pt"], ["corpus/ok.json", "-o", "m.txt"]],
+    ("soma", "eval"): [["none", "none"]],
+    ("soma", "score"): [["store", "-m", "none"]],
+    ("soma", "chat"): [["none"]],
+    ("soma", "dream"): [["none"]],
+    ("soma", "models"): [["corpus"], ["none"], ["none", "--name", BAD]],
+    ("soma", "serve"): [["none"]],
     ("bench",): [[BAD]],
 }  # fmt: skip
 """Arguments for every verb; words are names in the folder of bad name that the test lays out."""

@@ -66,7 +66,7 @@ def test_all_airline_dialogues(real_data: Path, tmp_path: Path) -> None:
     path = real_data / "traces" / "airline_12.json"
     result = import_traces(path, tmp_path)
     dialogues = json.loads(path.read_text())
-    assert (len(result.written), result.refused, result.format) == (12, (), "messages")
+    assert (len(result.written), result.refused, result.format) == (12, (), "tau-bench")
     for one, dialogue in zip(result.written, dialogues, strict=True):
         assert validate_path(one.path) == []
         recording = read_recording(one.path)
@@ -344,11 +344,11 @@ def test_what_is_no_trace(tmp_path: Path, document: str) -> None:
 
 
 def test_formats_are_found_by_content_and_can_be_named(tmp_path: Path, real_data: Path) -> None:
-    assert [form.name for form in formats()] == ["abcd", "messages"]
+    assert [form.name for form in formats()][-2:] == ["abcd", "messages"]  # what takes the most is asked last
     assert read_traces(real_data / "traces" / "abcd_sample.json").format.name == "abcd"
     with pytest.raises(CorpusError):
         read_traces(real_data / "traces" / "abcd_sample.json", "messages")
-    with pytest.raises(UsageError, match="Known formats: abcd, messages"):
+    with pytest.raises(UsageError, match=r"Known formats: .*, abcd, messages"):
         read_traces(real_data / "traces" / "abcd_sample.json", "xml")
     with pytest.raises(CorpusError, match="cannot be read"):
         read_traces(tmp_path / "none.json")

@@ -15,6 +15,7 @@ from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import Store, open_store
 from tests.loader.made import begin, call, finish, make_store
 from tests.store.made import Made, add_calls
+from tests.test_text_scores import made_scores
 
 SAMPLES = 12
 """Windows of at most 40 frames of the seven training calls."""
@@ -106,6 +107,30 @@ def test_without_shuffling_calls_come_as_stored(store: Store) -> None:
     assert [call_id for call_id, _ in names] == [
         "long", "later", "plain", "tiny", "stateless", "other", "early",
     ]  # fmt: skip
+
+
+def test_calls_come_by_surprise_and_those_without_a_score_last(store: Store, tmp_path: Path) -> None:
+    """Still a pure function: of the scores, and of nothing else."""
+    bits = {"tiny": 3.0, "other": 1.0, "long": 2.0, "no call here": 0.1}
+    scores = made_scores(bits)
+    scores.write_parquet(tmp_path / "scores.parquet")
+    options = {"order": "surprise", "scores": tmp_path / "scores.parquet", "cut": "whole"}
+    by_file = loader(store, **options)
+    names = [name(batch) for batch in by_file]
+    assert [call_id for call_id, _ in names] == [
+        "other", "long", "tiny", "later", "plain", "stateless", "early",
+    ]  # fmt: skip
+    assert [name(batch) for batch in by_file] == names  # in the next epoch too
+    by_table = loader(store, **{**options, "scores": scores, "seed": 4, "workers": 2})
+    assert [name(batch) for batch in by_table] == names
+    moved = loader(store, **options)
+    moved.load_state_dict(by_file.state_dict())
+    other = made_scores({**bits, "tiny": 0.5})
+    with pytest.raises(CheckpointError, match="ranked"):
+        loader(store, **{**options, "scores": other}).load_state_dict(by_file.state_dict())
+    for wrong in ({"order": "surprise"}, {"scores": scores}, {"order": "random", "scores": scores}):
+        with pytest.raises(UsageError, match="surprise"):
+            loader(store, **wrong)
 
 
 def test_breaking_off_and_iterating_anew_goes_on(store: Store) -> None:

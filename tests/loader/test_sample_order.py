@@ -106,8 +106,6 @@ def test_ranks_share_each_turn(total: int, world_size: int, size: int, data: st.
         assert sorted(index for turn in of_ranks for index in turn.own) == list(range(first, stop))
         for rank, turn in enumerate(of_ranks):
             assert len(turn.own) == share(stop - first, rank, world_size)
-            assert turn.consumed(len(turn.own), world_size) == stop
-            for nth in range(len(turn.own)):
-                assert turn.consumed(nth, world_size) == first + nth * world_size
+            assert [index - rank for index in turn.own] == list(range(first, stop - rank, world_size))
         at = stop
     assert at == total

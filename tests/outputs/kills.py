@@ -30,7 +30,8 @@ def killed_before(count: int, below: str) -> None:
             changes = bool(int(str(arguments[2] or 0)) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
         else:
             changes = event in CHANGES
-        if changes and str(arguments[0]).startswith(below):
+        changed = arguments[1] if event == "os.link" else arguments[0]
+        if changes and str(changed).startswith(below):
             done += 1
             if done == count:
                 os.kill(os.getpid(), signal.SIGKILL)

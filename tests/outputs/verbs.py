@@ -61,6 +61,14 @@ class Inputs:
         return Path(make_store(self.root / "store").root)
 
     @cached_property
+    def parts(self) -> list[Path]:
+        """Stores of two parts of a corpus."""
+        folders = [self.root / f"part-{number}" for number in (1, 2)]
+        for number, folder in enumerate(folders, 1):
+            assert run(*_build(self, folder, "--workers", 1, "--part", f"{number}/2")) == 0
+        return folders
+
+    @cached_property
     def dataset(self) -> Path:
         assert run("export", "hf", self.corpus, "-o", self.root / "dataset") == 3
         return self.root / "dataset"
@@ -221,6 +229,7 @@ BUILDS = (
     Verb("build", lambda inputs, out: _build(inputs, out, "--workers", 1)),
     Verb("build with workers", lambda inputs, out: _build(inputs, out, "--workers", 2)),
     Verb("build --add", lambda inputs, out: _build(inputs, out, "--workers", 1, "--add"), before=_one_call),
+    Verb("merge", lambda inputs, out: ("merge", *inputs.parts, "-o", out)),
 )
 """`tests/pipeline` injures builds at every file operation; here they are killed as a whole."""
 

@@ -17,11 +17,14 @@ root, before, how = sys.argv[1:]
 store = ink.open_store(root)
 if before == "read":
     store.calls().collect()
+    frames = store.frames()
 elif before == "locked":
     store._lock.acquire()
 
 def child():
     try:
+        if how == "query":
+            print(frames.collect().height)
         one = ink.open_store(root) if how == "opened anew" else store
         print(one.call("first").codes.shape, one.frames().collect().height, one.call_ids[-1])
     except ink.errors.UsageError as error:
@@ -55,3 +58,9 @@ def test_a_store_in_a_forked_process(made: Made, before: str, how: str) -> None:
         assert "→ Start workers by `spawn`" in child
     else:
         assert child.split("\n")[0] == "(16, 3000) 9637 fourth"
+
+
+def test_a_query_made_before_a_fork(made: Made) -> None:
+    command = [sys.executable, "-c", READ, made.root, "read", "query"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.startswith("a query: tables were read before this process was forked"), done.stdout

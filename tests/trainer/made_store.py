@@ -57,11 +57,11 @@ def _tokens(result: int) -> pl.DataFrame:
     )
 
 
-def _states(number: int) -> np.ndarray:
+def _states(number: int, *, finite: bool = True) -> np.ndarray:
     """uint16 [6, 3, D]: small noise, and the result's direction in the row of its token."""
     draw = np.random.default_rng(number)
     states = draw.normal(0, 0.3, (6, 3, WIDTH)).astype(np.float32)
-    states[4, :, result_of(number)] += 4.0
+    states[4, :, result_of(number)] += 4.0 if finite else np.nan
     return torch.from_numpy(states).bfloat16().view(torch.uint16).numpy()
 
 
@@ -116,15 +116,22 @@ def _part(number: int, split: str, partner: str | None, tokens: pl.DataFrame) ->
 
 
 def add_tasks(
-    root: Path, shard: int, numbers: range, split: str, states: StatesIdentity | None = None
+    root: Path,
+    shard: int,
+    numbers: range,
+    split: str,
+    states: StatesIdentity | None = None,
+    not_finite: int | None = None,
 ) -> None:
-    """One shard of calls and one of recordings; the partner of a call is the next one, of another result."""
+    """One shard of calls and one of recordings; the partner of a call is the next one, of another result.
+
+    not_finite: a call whose states have values that are no numbers."""
     tokens = {number: _tokens(result_of(number)) for number in numbers}
     with RecordingShardWriter(str(root), shard) as recordings:
         for number in numbers:
             row = {"recording_id": f"task-{number:03}", "state_width": WIDTH, "states": "imported"}
             recordings.begin(row | ({} if states is None else {"states_identity": states.model_dump_json()}))
-            recordings.append_states(_states(number))
+            recordings.append_states(_states(number, finite=number != not_finite))
             recordings.end(tokens[number])
         recordings.publish()
     with CallShardWriter(str(root), shard) as calls:
@@ -133,6 +140,19 @@ def add_tasks(
             partner = None if split == "train" else f"call-{following:03}"
             calls.add(_part(number, split, partner, tokens[number]))
         calls.publish()
+
+
+def bad_task_store(root: Path) -> Path:
+    """Eight calls to train on, `call-020` whose states are damaged, and `call-022` whose states are no numbers."""
+    make_task_store(root, train=8, validation=3)
+    add_tasks(root, 2, range(20, 21), "train")
+    add_tasks(root, 3, range(22, 23), "train", not_finite=22)
+    publish_snapshot(str(root), refused=[])
+    states = root / "recordings" / "000002" / "arrays.zarr" / "states" / "c" / "0" / "0" / "0"
+    data = bytearray(states.read_bytes())
+    data[100] ^= 1
+    states.write_bytes(data)
+    return root
 
 
 def add_twins(root: Path, shard: int, first: int) -> tuple[str, str]:

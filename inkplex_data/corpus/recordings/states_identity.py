@@ -74,6 +74,14 @@ class StatesIdentity(Model):
         """The same model with another input."""
         return self.model_copy(update={"input_sha256": input_sha256})
 
+    def dumped_as(self, dtype: str) -> StatesIdentity:
+        """The same, marked as rounded by a dump in `dtype`, where that has fewer bits for a value than bfloat16 or
+        another range: nobody takes them for exact."""
+        mark = f", dumped as {dtype}"
+        if dtype in ("bfloat16", "float32") or self.runtime_profile is None or mark in self.runtime_profile:
+            return self
+        return self.model_copy(update={"runtime_profile": f"{self.runtime_profile}{mark}"})
+
     def as_dict(self) -> dict[str, Any]:
         """Every field, as JSON values: what the column `states_identity` of a store's recordings holds."""
         return self.model_dump(mode="json")

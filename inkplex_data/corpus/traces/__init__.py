@@ -1,4 +1,4 @@
-"""Readers of recorded agent traces, one module a format, found by content. A new format is a new file here.
+"""Readers of recorded agent traces, found by content. A new format is a new file in `readers/`.
 
 The module sets `FORMAT = TraceFormat(…)`; nothing else needs to know of it.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from inkplex_data.corpus.jsontext import parse_json
+from inkplex_data.corpus.traces import readers
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, Message, Part, ToolCall, TraceFormat
 from inkplex_data.errors import CallRefused, CorpusError, UsageError
 from inkplex_data.faults import FaultError
@@ -49,8 +50,8 @@ class TraceFile:
 def formats() -> tuple[TraceFormat, ...]:
     """Every format that is known, in the order in which they are asked."""
     found = []
-    for module in pkgutil.iter_modules(__path__):
-        loaded = importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.iter_modules(readers.__path__):
+        loaded = importlib.import_module(f"{readers.__name__}.{module.name}")
         form = getattr(loaded, "FORMAT", None)
         if isinstance(form, TraceFormat):
             found.append(form)
@@ -75,14 +76,8 @@ def read_traces(path: Path, format_name: str | None = None) -> TraceFile:
         raise CorpusError(f"cannot be read ({error.strerror or error})", where=str(path)) from error
     documents, faults = _documents(data)
     for form in known:
-        parts = [(document, place, form.find(document, place)) for document, place in documents]
-        if any(items is not None for _, _, items in parts):
-            # A line of another kind among dialogues is refused by name when it is parsed.
-            found = [
-                item
-                for document, place, items in parts
-                for item in ([Found(document, place)] if items is None else items)
-            ]
+        found = _found(form, documents)
+        if found:
             return TraceFile(path, form, tuple(found), tuple(faults))
     reason = f"; {faults[0].what}" if faults else ""
     raise CorpusError(
@@ -90,6 +85,21 @@ def read_traces(path: Path, format_name: str | None = None) -> TraceFile:
         where=str(path),
         next_step="Known formats: " + ", ".join(form.title for form in known) + ".",
     )
+
+
+def _found(form: TraceFormat, documents: list[tuple[Any, str]]) -> list[Found]:
+    """The dialogues of a file, none where it is of another format."""
+    if form.gather is not None:
+        return list(form.gather(documents) or ())
+    parts = [(document, place, form.find(document, place)) for document, place in documents]
+    if all(items is None for _, _, items in parts):
+        return []
+    # A line of another kind among dialogues is refused by name when it is parsed.
+    return [
+        item
+        for document, place, items in parts
+        for item in ([Found(document, place)] if items is None else items)
+    ]
 
 
 def _documents(data: bytes) -> tuple[list[tuple[Any, str]], list[CallRefused]]:

@@ -90,12 +90,14 @@ class Timed:
     """A dialogue's requests on the session clock. `recorded`: every message was complete at a time of its own, and no
     token was placed within one.
 
-    `starts_at_us` is the moment of the trace at which the session clock is zero, None without times.
+    `starts_at_us` is the moment of the trace at which the session clock is zero, None without times. `events_us`: for
+    each message when what it tells of was over, in µs of session time, None where the trace does not say.
     """
 
     requests: tuple[TimedRequest, ...]
     recorded: bool
     starts_at_us: int | None
+    events_us: tuple[int | None, ...]
 
     @property
     def end_us(self) -> int:
@@ -117,23 +119,30 @@ def time_requests(dialogue: Dialogue, requests: Iterable[DialogueRequest], sched
 
     Raises CallRefused with code trace-time where a message is timed before an earlier one.
     """
-    known, starts_at_us = _known(dialogue.messages)
+    known, starts_at_us = _known(dialogue)
     begun = [
         None if message.starts_us is None else message.starts_us - (starts_at_us or 0)
         for message in dialogue.messages
     ]
     clock = _Clock(dialogue.messages, known, begun, schedule)
     timed = tuple(clock.request(request) for request in requests)
-    return Timed(timed, clock.recorded, starts_at_us)
+    events = tuple(
+        None if message.event_us is None else message.event_us - (starts_at_us or 0)
+        for message in dialogue.messages
+    )
+    return Timed(timed, clock.recorded, starts_at_us, events)
 
 
-def _known(messages: Sequence[Message]) -> tuple[list[int | None], int | None]:
+def _known(dialogue: Dialogue) -> tuple[list[int | None], int | None]:
     """Session time of every message whose time is recorded; checked to run forward."""
+    messages = dialogue.messages
     known = [message.at_us for message in messages]
     timed = [us for message in messages for us in (message.starts_us, message.at_us) if us is not None]
     if not timed:
         return known, None
-    starts_at_us = timed[0] if timed[0] >= _ABSOLUTE_US else 0
+    starts_at_us = dialogue.zero_us
+    if starts_at_us is None:
+        starts_at_us = timed[0] if timed[0] >= _ABSOLUTE_US else 0
     latest: int | None = None
     for index, us in enumerate(known):
         if us is None:

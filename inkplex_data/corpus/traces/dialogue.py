@@ -1,13 +1,13 @@
 """What a trace reader gets and gives: dialogues of messages, whatever the file called them.
 
-Each format is one module beside this one that sets `FORMAT`.
+Each format is one module of `readers/` that sets `FORMAT`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
@@ -50,7 +50,8 @@ class Message:
     """One message. `name` is the tool of a result, or what an unknown role was called.
 
     `starts_us` and `at_us` are the recorded moments at which it began and at which it was complete, None where the trace
-    has none. `moment_us` is one of the two: which, the trace does not say. `place` is its JSON pointer, for messages.
+    has none. `moment_us` is one of the two: which, the trace does not say. `event_us`: when what it tells of was over,
+    as speech was before its transcript, None where the trace does not say. `place` is its JSON pointer, for messages.
     """
 
     role: Role
@@ -63,6 +64,7 @@ class Message:
     starts_us: int | None = None
     at_us: int | None = None
     moment_us: int | None = None
+    event_us: int | None = None
 
     @property
     def text(self) -> str:
@@ -74,6 +76,7 @@ class Dialogue:
     """One recorded task session as messages. `tools` are the declarations that the model was given.
 
     `unread`: by code and name how often something stands in it that is not understood and so is not in the messages.
+    `zero_us`: the moment of the trace at which its audio began and the session clock is zero, None where it has none.
     """
 
     messages: tuple[Message, ...]
@@ -81,6 +84,7 @@ class Dialogue:
     tools: tuple[dict[str, Any], ...] = ()
     details: dict[str, str | int | float | bool] = field(default_factory=dict)
     unread: Counter[tuple[str, str]] = field(default_factory=Counter)
+    zero_us: int | None = None
 
     def with_moments(self, meaning: Moment) -> Dialogue:
         """With every message's one moment as its beginning or its end."""
@@ -131,12 +135,17 @@ class Found:
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """One format. `find` lists the dialogues of a document, None where it is of another format."""
+    """One format. `find` lists the dialogues of a document, None where it is of another format.
+
+    `gather` does so for all documents of a file with their places, where a dialogue lies in several: logs with a line
+    for each event or request. `priority`: formats that look at more are asked before those that take anything.
+    """
 
     name: str
     title: str
-    find: Callable[[Any, str], Iterator[Found] | None]
     parse: Callable[[Found], Dialogue]
+    find: Callable[[Any, str], Iterator[Found] | None] = lambda document, place: None
+    gather: Callable[[Sequence[tuple[Any, str]]], Iterable[Found] | None] | None = None
     priority: int = 0
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from inkplex_data.corpus.jsontext import read_document
 from inkplex_data.corpus.recordings.recording_models import HEADER_SCHEMA
 from inkplex_data.corpus.recordings.vocabulary import BYTES, O200K, load_vocabulary
 from inkplex_data.corpus.traces import TraceFile, read_traces
-from inkplex_data.corpus.traces.arrival_schedule import Timed, TimedRequest, TraceSchedule, time_requests
+from inkplex_data.corpus.traces.arrival_schedule import Timed, TraceSchedule, time_requests
 from inkplex_data.corpus.traces.dialogue import Dialogue, Moment, bad_message
 from inkplex_data.corpus.traces.dialogue_requests import Encoder, InklingEncoder, Spelled
 from inkplex_data.corpus.traces.template import TemplateEncoder
@@ -106,7 +106,7 @@ def import_traces(
                 header = _header(name, encoder.identity, dialogue, timed, provenance)
                 if not timed.recorded:
                     header["schedule"] = schedule.model_dump(mode="json")
-                _write(target, header, timed.requests)
+                _write(target, header, timed)
                 written.append(_imported(target, name, timed))
                 unread += dialogue.unread
             if progress is not None:
@@ -196,19 +196,19 @@ def _header(
     }
 
 
-def _write(path: Path, header: dict[str, Any], requests: Sequence[TimedRequest]) -> None:
+def _write(path: Path, header: dict[str, Any], timed: Timed) -> None:
     with replacing(path) as file:
-        for line in (header, *_lines(requests)):
+        for line in (header, *_lines(timed)):
             text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
             # Half a pair in the text of a token was refused; names and notes of the trace may have one.
             file.write(in_unicode(text).encode() + b"\n")
 
 
-def _lines(requests: Sequence[TimedRequest]) -> Iterator[dict[str, Any]]:
-    for number, timed in enumerate(requests):
+def _lines(session: Timed) -> Iterator[dict[str, Any]]:
+    for number, timed in enumerate(session.requests):
         request = timed.request
         tokens = [
-            _token(token, at_us, timed.ready_at_us)
+            _token(token, at_us, timed.ready_at_us, session.events_us[token.message])
             for token, at_us in zip(request.prompt, timed.prompt_at_us, strict=True)
         ]
         tokens += [
@@ -219,7 +219,7 @@ def _lines(requests: Sequence[TimedRequest]) -> Iterator[dict[str, Any]]:
         yield {"call": number, "cached": cached, "tokens": tokens}
 
 
-def _token(token: Spelled, at_us: int, ready_at_us: int) -> dict[str, Any]:
+def _token(token: Spelled, at_us: int, ready_at_us: int, event_us: int | None = None) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": token.id, "kind": token.kind}
     if token.media is None:
         try:
@@ -229,6 +229,9 @@ def _token(token: Spelled, at_us: int, ready_at_us: int) -> dict[str, Any]:
     fields["at"] = us_to_seconds(at_us)
     if ready_at_us > at_us:
         fields["ready_at"] = us_to_seconds(ready_at_us)
+    # Two clocks of a trace may disagree: what is said to have happened after it was known says nothing.
+    if event_us is not None and event_us <= at_us:
+        fields["event_at"] = us_to_seconds(event_us)
     if token.special:
         fields["special"] = True
     if token.media is not None:

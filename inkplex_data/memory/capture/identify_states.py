@@ -17,9 +17,10 @@ from inkplex_data.corpus.recordings.states_identity import (
 from inkplex_data.errors import RecordingError
 from inkplex_data.faults import FaultError
 from inkplex_data.memory.capture.capture_plan import ChunkRule
-from inkplex_data.memory.capture.imported_states import DTYPE_NAMES, StatesFile
+from inkplex_data.memory.capture.imported_states import StatesFile
 from inkplex_data.memory.capture.inkling import ModelIdentity
 from inkplex_data.memory.capture.native_input import history_digest
+from inkplex_data.memory.capture.state_bits import DTYPE_NAMES
 from inkplex_data.memory.ownership import Request
 from inkplex_data.problems import recording_refusal
 

@@ -10,18 +10,29 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inkplex_data.errors import RecordingError
 from inkplex_data.grid import STATE_ROWS
-from inkplex_data.memory.capture.imported_states import StatesFile
 from inkplex_data.memory.ownership import Request
 from inkplex_data.problems import recording_refusal
 
 ZERO, REPEATED = "recording-states-zero", "recording-states-repeated"
 _SIGN = np.uint16(0x7FFF)
+
+
+class FileOfStates(Protocol):
+    """A file that states are read from, a request's rows in order."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def where(self) -> str: ...
+    def blocks(self) -> Iterator[NDArray[np.uint16]]: ...
 
 
 @dataclass(frozen=True)
@@ -51,10 +62,10 @@ class PlausibleStates:
 
     _seen: dict[bytes, _Seen] = field(default_factory=dict)
 
-    def blocks(self, file: StatesFile, request: Request) -> Iterator[NDArray[np.uint16]]:
+    def blocks(self, file: FileOfStates, request: Request) -> Iterator[NDArray[np.uint16]]:
         """`file.blocks()`, uint16 [k, 3, D] each: the states of the tokens of `request`.
 
-        Raises RecordingError: what `StatesFile.blocks` raises, and at the end of the first run of faulty rows
+        Raises RecordingError: what `file.blocks` raises, and at the end of the first run of faulty rows
         recording-states-zero or recording-states-repeated with its range.
         """
         tokens = _identities(request)
@@ -74,7 +85,7 @@ class PlausibleStates:
             yield f"row{'s' * (len(rows) > 1)} {', '.join(rows)}" if rows else None
 
     def _repeats(
-        self, block: NDArray[np.uint16], tokens: NDArray[np.int64], file: StatesFile, first: int
+        self, block: NDArray[np.uint16], tokens: NDArray[np.int64], file: FileOfStates, first: int
     ) -> Iterable[str | None]:
         for row, (triple, token) in enumerate(zip(block, tokens.tolist(), strict=True), start=first):
             key = hashlib.blake2b(np.ascontiguousarray(triple).data, digest_size=16).digest()
@@ -87,7 +98,7 @@ class _Runs:
     """Joins consecutive faulty rows and refuses at the end of the first such run."""
 
     code: str
-    file: StatesFile
+    file: FileOfStates
     run: _Run | None = None
 
     def add(self, first: int, faults: Iterable[str | None]) -> None:

@@ -32,6 +32,7 @@ from inkplex_data.memory.capture.imported_states import IDS, TENSOR, open_states
 from inkplex_data.memory.capture.inkling import Inkling
 from inkplex_data.memory.capture.state_source import CapturedStates, imported_states
 from inkplex_data.memory.ownership import Ownership
+from inkplex_data.plural import counted
 
 Progress = Callable[[int, int], None]
 """Called with the tokens done and to do."""
@@ -41,21 +42,26 @@ _NUMBER: Final = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class StatedRecording:
-    """A recording that was written with its states."""
+    """A recording that was written with its states. `dropped` tokens are not in it: they were sampled last, and no model
+    computed them."""
 
     path: Path
     recording: str
     requests: int
     tokens: int
     identity: StatesIdentity
+    dropped: int = 0
 
     def text(self) -> str:
         """One line for people: what was written, and whose the states are."""
         marks = " (untrained)" if self.identity.untrained else ""
         by = "unidentified" if self.identity.unidentified else f"by {self.identity.model}{marks}"
+        without = (
+            f"; {counted(self.dropped, 'last token')} that no model computed left out" if self.dropped else ""
+        )
         return (
             f"{self.path}: states of {self.tokens:,} tokens in {self.requests} requests, width "
-            f"{self.identity.width}, {by}"
+            f"{self.identity.width}, {by}{without}"
         )
 
 
@@ -83,11 +89,11 @@ def capture_recording(
         for number, group in groupby(source.blocks(), key=lambda block: block[0]):
             if not files:
                 _withdraw(path, out)
-            files[number] = _target(path, out, number)
+            files[number] = states_target(path, out, number)
             identity = source.identity.of_input(source.inputs[number])
             blocks = meter.passing(states for _, states in group)
             write_states_file(files[number], blocks, ids=ids[number], identity=identity, request=number)
-        target = _write(path, out, files, requests, identity=source.identity)
+        target = write_recording(path, out, files, requests, identity=source.identity)
     return _stated(target, requests, source.identity)
 
 
@@ -143,13 +149,13 @@ def attach_states(
                 if not copied:
                     _withdraw(path, out)
                     copied = True
-                files[request.call] = _target(path, out, request.call)
+                files[request.call] = states_target(path, out, request.call)
                 own = source.identity if source.identity.unidentified else states.identity
                 assert own is not None
                 write_states_file(
                     files[request.call], blocks, ids=request.ids, identity=own, request=request.call
                 )
-        target = _write(
+        target = write_recording(
             path,
             out,
             files,
@@ -253,7 +259,8 @@ def _states_folder(path: Path, out: Path) -> Path:
     return out / f"{_name(path)}.states"
 
 
-def _target(path: Path, out: Path, number: int) -> Path:
+def states_target(path: Path, out: Path, number: int) -> Path:
+    """Where the states of a request of the recording `path` lie below `out`."""
     return _states_folder(path, out) / f"{number:06d}.safetensors"
 
 
@@ -266,12 +273,12 @@ def _withdraw(path: Path, out: Path) -> None:
     be replaced one by one must not be read as its own."""
     target = _recording(path, out)
     if target.exists() and target.samefile(path):
-        _write(path, out, {}, list(read_recording(path, allow_outside=True)), identity=None)
+        write_recording(path, out, {}, list(read_recording(path, allow_outside=True)), identity=None)
     else:
         target.unlink(missing_ok=True)
 
 
-def _write(
+def write_recording(
     path: Path,
     out: Path,
     files: Mapping[int, Path],
@@ -279,8 +286,12 @@ def _write(
     *,
     identity: StatesIdentity | None,
     provenance: Mapping[str, Any] | None = None,
+    sizes: Mapping[int, int] | None = None,
 ) -> Path:
-    """Copy the recording line by line, each request with the file of its states; the audio that it names goes with it."""
+    """Copy the recording line by line, each request with the file of its states; the audio that it names goes with it.
+
+    `sizes`: per request how many of its tokens are kept, all where it is None.
+    """
     target = _recording(path, out)
     audio = {request.call: _audio_beside(request, path, out) for request in requests if request.audio}
     with replacing(target) as file:
@@ -296,6 +307,8 @@ def _write(
                     data |= {} if identity.model is None else {"model": identity.model}
             else:
                 data.pop("states", None)
+                if sizes is not None:
+                    del data["tokens"][sizes[data["call"]] :]
                 if data["call"] in files:
                     data["states"] = files[data["call"]].relative_to(out).as_posix()
                 for span, spelled in zip(data.get("audio") or (), audio.get(data["call"], ()), strict=True):

@@ -17,7 +17,7 @@ from inkplex_data.corpus.recordings.vocabulary import ByteVocabulary
 from inkplex_data.memory.capture.capture_plan import ChunkRule
 from inkplex_data.memory.capture.capture_states import capture_states
 from inkplex_data.memory.capture.identify_states import captured_identity, identify
-from inkplex_data.memory.capture.imported_states import StatesFile, open_states_file, states_error
+from inkplex_data.memory.capture.imported_states import StatesFile, open_states_file
 from inkplex_data.memory.capture.inkling import Inkling, load_inkling
 from inkplex_data.memory.capture.native_input import (
     Audio,
@@ -27,6 +27,7 @@ from inkplex_data.memory.capture.native_input import (
     input_digests,
 )
 from inkplex_data.memory.capture.plausible_states import PlausibleStates
+from inkplex_data.memory.capture.tensor_file import states_error
 from inkplex_data.memory.ownership import Request
 from inkplex_data.problems import recording_refusal
 

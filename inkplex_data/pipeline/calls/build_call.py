@@ -219,6 +219,7 @@ def text_stream(
             f"text-{drop.reason}",
             f"{drop.pieces} of {len(pieces[drop.word])} pieces of {word.text!r} at {word.start_us / 1e6:.3f} s were not placed",
             item=f"word {drop.word}",
+            at_us=word.start_us,
         )
     if recipe.words.source != "none" and not text.words_placed:
         log.add("text-all-pad", f"none of {len(words)} words could be placed")
@@ -362,7 +363,7 @@ def _json(value: Any) -> str | None:
 
 CALL: Final = Stage(
     name="encode",
-    version=11,
+    version=12,
     result=CallPart,
     run=build_call,
     recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text", "words.uncertainty_limit_s"),

@@ -23,6 +23,7 @@ from inkplex_data.pipeline.calls.prepare import (
     prepare_call,
 )
 from inkplex_data.pipeline.calls.speech_check import SPEECH_CHECK, SPEECH_CHECK_KEYS, is_masked_by_check
+from inkplex_data.pipeline.calls.surprise_limit import SURPRISE_KEYS, check_surprise
 from inkplex_data.pipeline.calls.text_check import is_text_doubtful
 from inkplex_data.pipeline.calls.voice_stretch import voice_stretch
 from inkplex_data.pipeline.stage import Job, Stage
@@ -114,6 +115,7 @@ def scan_call(job: ScanJob, folder: Path) -> ScannedCall:
     inputs = call_inputs(job.given.entry, job.given.turns, file_sha256)
     check_sidecar(job.given.entry, prepared, found, inputs=inputs, recipe=recipe, log=log)
     words, conditions = read_words(prepared.text, recipe, samples_to_us(found.samples), log)
+    check_surprise(call_id, recipe.surprise, log)
     main = main_speaker(recipe)
     is_text_masked = main is not None and is_text_doubtful(words, found, main_speaker=main, log=log)
     is_masked = is_masked_by_check(call_id, prepared.audio, words, build, log=log, audio_sha256=found.sha256)
@@ -181,10 +183,10 @@ def _input_sha256(entry: CallEntry, audio: AudioScan) -> str:
 
 SCAN: Final = Stage(
     name="scan",
-    version=7,
+    version=8,
     result=ScannedCall,
     run=scan_call,
-    recipe=(*PREPARE_KEYS, *SIDECAR_KEYS, *SPEECH_CHECK_KEYS, "prefix.voice_max_s"),
+    recipe=(*PREPARE_KEYS, *SIDECAR_KEYS, *SPEECH_CHECK_KEYS, *SURPRISE_KEYS, "prefix.voice_max_s"),
     after=(*PREPARING, SPEECH_CHECK),
     head="scan",
 )

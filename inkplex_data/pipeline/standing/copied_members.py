@@ -31,15 +31,20 @@ Row = Mapping[str, Any]
 
 
 class Copies:
-    """Reads the sound shards of a target's newest snapshot. Every part raises StoreCorruptError where it is damaged."""
+    """Reads the shards of a store. Every part raises StoreCorruptError where it is damaged."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._sha256 = {(ref.kind, ref.shard): ref.sha256 for ref in store.snapshot.shards}
+
+    @classmethod
+    def of(cls, target: Target) -> Copies:
+        """Of the sound shards of a target's newest snapshot."""
         files = open_files(target.root)
         kept = tuple(
             ref for ref in (target.snapshot.shards if target.snapshot else ()) if ref not in target.lost
         )
-        self._store = Store(files, read_description(files), Snapshot(0, kept, ()))
-        self._sha256 = {(ref.kind, ref.shard): ref.sha256 for ref in kept}
+        return cls(Store(files, read_description(files), Snapshot(0, kept, ())))
 
     def close(self) -> None:
         self._store.close()

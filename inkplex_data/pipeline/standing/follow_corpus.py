@@ -46,7 +46,7 @@ def update_store(
 
     Returns the ids of the calls built, and the keys of the shards that the next snapshot does not list.
     """
-    copies = Copies(run.target)
+    copies = Copies.of(run.target)
     try:
         return _Update(run, {entry.call_id: entry for entry in listed}, copies).go(changes)
     finally:
@@ -89,7 +89,7 @@ class _Update:
             found,
             run.refusals,
             codec_sha256,
-            call_ix=dict(target.calls.select("call_id", "call_ix").iter_rows()),
+            call_ix={**run.places_in_corpus, **dict(target.calls.select("call_id", "call_ix").iter_rows())},
             voices=self.copies.voices(speakers, run.build.recipe),
             revoiced=[self.listed[call_id] for call_id in revoiced],
         )

@@ -120,21 +120,6 @@ def evaluate(
     )
 
 
-def chosen_memories(named: Sequence[str] | None, default: Sequence[str], trained: TrainedModel) -> list[str]:
-    """What is asked for, or the default; a model without readers has only `none`. Raises UsageError for others."""
-    if unknown := sorted(set(named or ()) - set(MEMORIES)):
-        raise UsageError(f"--memory takes none, own or wrong (got {', '.join(unknown)})")
-    if trained.model.memory is None:
-        if set(named or ()) - {"none"}:
-            raise UsageError(
-                f"a run that trains {trained.recipe.trains} reads no memory",
-                where=str(trained.path),
-                next_step="Leave --memory out.",
-            )
-        return ["none"]
-    return list(named or default)
-
-
 def write_evaluation(
     out: Path, found: Evaluation, *, about: dict[str, Any], generations: pl.DataFrame | None = None
 ) -> dict[str, Any]:

@@ -19,9 +19,8 @@ from inkplex_data.corpus.assemble import SIDECAR_SUFFIX
 from inkplex_data.corpus.fields import Interval
 from inkplex_data.corpus.sidecars.history_models import History, HistorySegment, PlaybackAck
 from inkplex_data.corpus.sidecars.sidecar_models import Audio, Channel, Identity, Sidecar
-from inkplex_data.errors import ConfigError
 from inkplex_data.grid import AUDIO_CARD
-from inkplex_data.speech.codec import load_codec
+from inkplex_data.speech.codec import codec_of
 from inkplex_data.speech.prefix import SILENCE_CODES, codec_is_released, silence_chunks
 from inkplex_data.trainer.evaluate.replay import Replayed, ReplayOptions
 from inkplex_data.trainer.evaluate.said_words import SpokenWord, spoken_words
@@ -39,15 +38,7 @@ def store_codec(store: Store, spec: str | None = None, *, device: str = "cpu") -
 
     Raises ConfigError for weights that are not the store's.
     """
-    identity = store.description["codec"]
-    codec = load_codec(spec or str(identity["id"]), device=device)
-    if codec.identity.sha256 != identity["sha256"]:
-        raise ConfigError(
-            f"the codec {codec.identity.id} is not the one that the store was built with, {identity['id']}",
-            where=store.root,
-            next_step="Give the weights of the build with --codec.",
-        )
-    return codec
+    return codec_of(store.description["codec"], spec, device=device, where=store.root)
 
 
 def silence_codes(codec: Codec, frames: int) -> NDArray[np.uint16]:

@@ -15,8 +15,8 @@ from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.scores import MEMORIES, SCORES, score_rows
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.run.objective import PARTS, ObjectiveWeights
-from inkplex_data.trainer.run.ranks import Ranks
-from inkplex_data.trainer.run.teacher_forcing import teacher_forced
+from inkplex_data.trainer.run.processes.ranks import Ranks
+from inkplex_data.trainer.run.teacher_forcing import idle, in_step, teacher_forced
 
 EVERYTHING = ObjectiveWeights()
 """Weights above zero for every part: which parts count does not depend on what a run trains on."""
@@ -106,7 +106,10 @@ def score_calls(
         )
         with loader, torch.no_grad():
             begun: set[str] = set()
-            for batch in loader:
+            for batch in in_step(loader, ranks) if model.sharded else loader:
+                if batch is None:
+                    idle(model, EVERYTHING)
+                    continue
                 if advance is not None and batch.call_id not in begun:
                     begun.add(batch.call_id)
                     advance()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inkplex_data.corpus.sidecars.claims import Said
-from inkplex_data.trainer.grounding.carried import Item
-from inkplex_data.trainer.grounding.claim_verdicts import Claim, judge
-from inkplex_data.trainer.grounding.readings import Reading, agree
-from inkplex_data.trainer.grounding.utterance import Utterance
+from inkplex_data.trainer.grounding.claims.carried import Item
+from inkplex_data.trainer.grounding.claims.claim_verdicts import Claim, judge
+from inkplex_data.trainer.grounding.claims.readings import Reading, agree
+from inkplex_data.trainer.grounding.claims.utterance import Utterance
 
 Answer = Literal["complete", "partial", "missing", "none due"]
 

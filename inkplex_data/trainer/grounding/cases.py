@@ -21,7 +21,7 @@ from inkplex_data.store.call import Call
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.scoring import calls_with_states
 from inkplex_data.trainer.grounding.answers import Due, due_answers
-from inkplex_data.trainer.grounding.carried import Item, Status
+from inkplex_data.trainer.grounding.claims.carried import Item, Status
 
 RESULTS: Final = ("tool_result", "tool_error")
 ALWAYS_US: Final = -NEVER_US

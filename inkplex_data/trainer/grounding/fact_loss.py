@@ -20,7 +20,7 @@ from inkplex_data.grid import MASK_ALL, TAG_EPAD, TAG_FIRST, TAG_LATER, TAG_PAD
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES, paired_difference
 from inkplex_data.trainer.evaluate.replay import ReplayPlan, call_memory
 from inkplex_data.trainer.grounding.cases import Case, agent_words
-from inkplex_data.trainer.grounding.claim_verdicts import judge
+from inkplex_data.trainer.grounding.claims.claim_verdicts import judge
 from inkplex_data.trainer.grounding.runs import branch_memory
 from inkplex_data.trainer.memory.connector import CallMemory, ConnectedLM
 

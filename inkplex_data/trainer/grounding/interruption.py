@@ -18,8 +18,8 @@ from inkplex_data.store.call import Call
 from inkplex_data.trainer.evaluate.render import words_of
 from inkplex_data.trainer.evaluate.said_words import SpokenWord
 from inkplex_data.trainer.grounding.cases import Case, agent_words
-from inkplex_data.trainer.grounding.claim_verdicts import judge
-from inkplex_data.trainer.grounding.readings import agree
+from inkplex_data.trainer.grounding.claims.claim_verdicts import judge
+from inkplex_data.trainer.grounding.claims.readings import agree
 from inkplex_data.trainer.grounding.runs import CaseRunner, first_difference
 
 QUIET_FRAMES = 6

@@ -10,7 +10,7 @@ import polars as pl
 
 from inkplex_data.errors import UsageError
 from inkplex_data.reading import read_bounded
-from inkplex_data.trainer.grounding.claim_verdicts import VERDICTS
+from inkplex_data.trainer.grounding.claims.claim_verdicts import VERDICTS
 
 SCHEMA: Final = "inkplex/grounding-verdict@1"
 MAX_BYTES: Final = 64 << 20

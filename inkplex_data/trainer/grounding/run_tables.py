@@ -14,7 +14,7 @@ import polars as pl
 from inkplex_data.clock import US_PER_S
 from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES, Difference, paired_difference
 from inkplex_data.trainer.evaluate.scores import aligned
-from inkplex_data.trainer.grounding.claim_verdicts import VERDICTS
+from inkplex_data.trainer.grounding.claims.claim_verdicts import VERDICTS
 
 TRAINED = "trained"
 SYSTEMS = (TRAINED, "wrong memory", "no connector", "text in prompt", "constant", "silent", "oracle")

@@ -155,11 +155,22 @@ class Attachment:
 
 class ConnectedLM(nn.Module):
     """A speech model, with or without a memory to read: what a training step calls. Memory is read one call at a
-    time."""
+    time.
+
+    sharded: whether the speech model is divided among ranks, so that every rank must take part in each forward.
+    """
+
+    sharded = False
 
     def __init__(self, lm: PersonaPlexLM, memory: MemoryReaders | None) -> None:
         super().__init__()
         self.lm, self.memory = lm, memory
+
+    def text_table(self) -> Tensor:
+        """The text embedding [C, E] that lexical features are means of, whole; every rank must ask for it."""
+        if self.sharded:
+            getattr(self.lm, "unshard")()  # noqa: B009 (FSDPModule's)
+        return self.lm.text_emb.weight
 
     def forward(
         self,
@@ -172,7 +183,7 @@ class ConnectedLM(nn.Module):
     ) -> tuple[LMOutput, ReadStrength | None]:
         """codes: [B, 17, T], B = 1 with memory; memory None is the speech model alone."""
         if memory is None or self.memory is None:
-            return self.lm.forward_train(codes, recompute=recompute), None
+            return self.lm(codes, recompute=recompute), None
         attached = Attachment(self.memory, memory, chunks=chunks, frames=frames)
-        out = self.lm.forward_train(codes, attached.after_block, recompute=recompute)
+        out = self.lm(codes, attached.after_block, recompute=recompute)
         return out, attached.strength

@@ -206,9 +206,15 @@ class PersonaPlexLM(nn.Module):
             text_mask=text_mask & given[:, :1],
         )
 
-    def forward(self, codes: Tensor, after_block: Mapping[int, BlockHook] | None = None) -> LMOutput:
-        """The same as `forward_train`."""
-        return self.forward_train(codes, after_block)
+    def forward(
+        self,
+        codes: Tensor,
+        after_block: Mapping[int, BlockHook] | None = None,
+        *,
+        recompute: bool = False,
+    ) -> LMOutput:
+        """The same as `forward_train`, with the module's hooks around it."""
+        return self.forward_train(codes, after_block, recompute=recompute)
 
     def _check(self, codes: Tensor) -> None:
         if codes.dim() != 3 or codes.shape[1] != self.config.streams:

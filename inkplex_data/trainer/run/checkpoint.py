@@ -11,7 +11,6 @@ sidecar repeats those fields for people and holds `profile`, which is theirs: ev
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import secrets
@@ -21,27 +20,35 @@ from pathlib import Path
 from typing import Any
 
 import crc32c
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from inkplex_data.atomic import naming_full_disks
+from inkplex_data.checkpoint_sidecar import (
+    EMPTY_PROFILE,
+    new_id,
+    read_profile,
+    tensor_checksum,
+    write_sidecar,
+)
 from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError
 from inkplex_data.faults import FaultError
-from inkplex_data.reading import read_bounded
 from inkplex_data.store.files import LocalFiles
+from inkplex_data.trainer.run.sharding.shard_files import (
+    Files,
+    all_shards,
+    parts_of,
+    read_whole,
+    remove_shards,
+    shards_folder,
+)
 
 SCHEMA = "inkplex/checkpoint@1"
 SUFFIX = ".safetensors"
-META_SUFFIX = ".meta.json"
-EMPTY_PROFILE: Mapping[str, str] = {"name": "", "tagline": "", "art": "", "about": ""}
 META_KEY = "inkplex"
 CRC_KEY = "inkplex_crc32c"
-MAX_META_BYTES = 16 * 2**20
-
-log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -50,7 +57,8 @@ class Checkpoint:
 
     tensors: by name, any device. compatibility: fields that must be the same at load. cursor: where the data
     stands, exactly at these tensors. progress: other JSON values (counters, schedule, options, metrics).
-    profile: what people wrote. parent: the revision that this one was saved after, None for the first.
+    profile: what people wrote. parent: the revision that this one was saved after, None for the first. shards: files that
+    hold the tensors of a divided model (`sharding.shard_files`), None where `tensors` holds all.
     """
 
     tensors: dict[str, Tensor]
@@ -58,18 +66,14 @@ class Checkpoint:
     cursor: dict[str, Any] = field(default_factory=dict)
     progress: dict[str, Any] = field(default_factory=dict)
     profile: dict[str, Any] = field(default_factory=lambda: dict(EMPTY_PROFILE))
-    checkpoint_id: str = field(default_factory=lambda: secrets.token_hex(16))
+    checkpoint_id: str = field(default_factory=new_id)
     revision_id: str | None = None
     parent: str | None = None
+    shards: Files | None = None
 
 
-def meta_path(path: Path) -> Path:
-    """The sidecar of a checkpoint: `run/update-000100.safetensors` has `run/update-000100.meta.json`."""
-    return path.with_name(path.name.removesuffix(SUFFIX) + META_SUFFIX)
-
-
-def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
-    """Write or replace the checkpoint at `path` (`….safetensors`); returns its new revision id.
+def save_checkpoint(path: Path, checkpoint: Checkpoint, revision: str | None = None) -> str:
+    """Write or replace the checkpoint at `path` (`….safetensors`); returns its new revision id, `revision` if given.
 
     A reader, also after a kill at any moment, finds the old file or the new one. `checkpoint.revision_id` and
     `.parent` advance only once the new file is in place. The profile in an existing sidecar wins over
@@ -77,17 +81,17 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
     """
     if not path.name.endswith(SUFFIX):
         raise CheckpointError(f"a checkpoint's name ends in {SUFFIX}", where=str(path))
-    revision = secrets.token_hex(16)
+    revision = revision or new_id()
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
     meta = {**_meta(checkpoint), "revision_id": revision, "parent": checkpoint.revision_id}
     try:
         machine = json.dumps(
-            {**meta, "crc32c": {name: _checksum(value) for name, value in tensors.items()}}, allow_nan=False
+            {**meta, "crc32c": {name: tensor_checksum(value) for name, value in tensors.items()}},
+            allow_nan=False,
         )
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"a checkpoint value is not JSON: {error}", where=str(path)) from error
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path.parent)
     temporary = path.with_name(f".tmp-{secrets.token_hex(4)}{SUFFIX}")
     files = LocalFiles(path.parent)
     try:
@@ -97,23 +101,34 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> str:
     finally:
         temporary.unlink(missing_ok=True)
     checkpoint.parent, checkpoint.revision_id = checkpoint.revision_id, revision
-    write_sidecar(path, checkpoint)
+    remove_leftovers(path.parent)
+    write_meta(path, checkpoint)
     return revision
 
 
-def write_sidecar(path: Path, checkpoint: Checkpoint) -> None:
+def write_meta(path: Path, checkpoint: Checkpoint) -> None:
     """Write the `.meta.json` of the saved `checkpoint` at `path`. The profile in an existing one wins."""
-    checkpoint.profile = read_profile(path, checkpoint.profile, set_aside=True)
-    document = {**_meta(checkpoint), "profile": checkpoint.profile}
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    with naming_full_disks(meta_path(path)):
-        LocalFiles(path.parent).write(meta_path(path).name, text.encode())
+    checkpoint.profile = write_sidecar(path, _meta(checkpoint), checkpoint.profile)
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what saves that were killed left in `folder`, which has one writer."""
     for leftover in folder.glob(".tmp-*"):
         leftover.unlink(missing_ok=True)
+    for shards in all_shards(folder):
+        path = folder / f"{shards.name.split('.')[0]}{SUFFIX}"
+        revision = _revision_of(path) if path.is_file() else ""
+        if revision is not None and shards_folder(path, revision) != shards:
+            remove_shards(shards)
+
+
+def _revision_of(path: Path) -> str | None:
+    """The revision of a checkpoint, None where it cannot be read."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            return str(_machine_meta(file.metadata(), path)["revision_id"])
+    except (SafetensorError, OSError, CheckpointError):
+        return None
 
 
 def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -125,6 +140,7 @@ def _meta(checkpoint: Checkpoint) -> dict[str, Any]:
         "compatibility": checkpoint.compatibility,
         "cursor": checkpoint.cursor,
         "progress": checkpoint.progress,
+        **({} if checkpoint.shards is None else {"shards": checkpoint.shards}),
     }
 
 
@@ -139,8 +155,9 @@ def _save_file(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str])
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
-def load_checkpoint(path: Path, *, only: str = "") -> Checkpoint:
-    """Read and verify a checkpoint, of its tensors those whose names start with `only`.
+def load_checkpoint(path: Path, *, only: str = "", divided: bool = False) -> Checkpoint:
+    """Read and verify a checkpoint, of its tensors those whose names start with `only`. divided: leave those of a divided
+    model where they are.
 
     Raises CheckpointError where the file is not there, not ours, or damaged.
     """
@@ -153,14 +170,19 @@ def load_checkpoint(path: Path, *, only: str = "") -> Checkpoint:
             for name in file.keys():  # noqa: SIM118 (not a dict)
                 if name.startswith(only):
                     value: Tensor = file.get_tensor(name)  # type: ignore[no-untyped-call]
-                    if meta["crc32c"].get(name) != _checksum(value):
+                    if meta["crc32c"].get(name) != tensor_checksum(value):
                         raise CheckpointError(
                             f"the bytes of {name} are not those that were saved",
                             where=str(path),
                             next_step="Use the checkpoint before this one.",
                         )
                     tensors[name] = value
-    except (SafetensorError, OSError) as error:
+        shards = parts_of(meta)
+        if shards is not None and not divided:
+            tensors |= read_whole(shards_folder(path, meta["revision_id"]), shards, only)
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
         raise CheckpointError(f"the checkpoint cannot be read: {error}", where=str(path)) from error
     return Checkpoint(
         tensors=tensors,
@@ -171,29 +193,8 @@ def load_checkpoint(path: Path, *, only: str = "") -> Checkpoint:
         checkpoint_id=meta["checkpoint_id"],
         revision_id=meta["revision_id"],
         parent=meta["parent"],
+        shards=shards,
     )
-
-
-def check_compatibility(saved: Mapping[str, Any], wanted: Mapping[str, Any], *, where: str = "") -> None:
-    """Raise CheckpointError naming each field of `wanted` that `saved` lacks or has otherwise."""
-    # Through JSON, because that is how saved values were spelled: tuples are lists, keys are strings.
-    here = json.loads(json.dumps(dict(wanted)))
-    faults = [
-        f"{name}: the checkpoint has {json.dumps(saved.get(name))}, this run has {json.dumps(value)}"
-        for name, value in here.items()
-        if saved.get(name) != value
-    ]
-    if faults:
-        raise CheckpointError(
-            "the checkpoint was made for something else:\n  - " + "\n  - ".join(faults),
-            where=where or None,
-            next_step="Use the model, codec, tokenizer and store that it was trained with, or start a new run.",
-        )
-
-
-def _checksum(value: Tensor) -> int:
-    """CRC32C of a contiguous CPU tensor's bytes."""
-    return int(crc32c.crc32c(value.contiguous().flatten().view(torch.uint8).numpy().data))
 
 
 def _text_checksum(text: str) -> int:
@@ -224,27 +225,3 @@ def _machine_meta(metadata: Mapping[str, str] | None, path: Path) -> dict[str, A
         raise CheckpointError(f"the checkpoint's header lacks {', '.join(wrong)}", where=str(path))
     meta.setdefault("parent", None)
     return meta
-
-
-def read_profile(path: Path, otherwise: dict[str, Any], *, set_aside: bool = False) -> dict[str, Any]:
-    """The profile in the sidecar of the checkpoint at `path` as people left it; `otherwise` where there is none.
-
-    set_aside: rename a sidecar that is no JSON any more, before it is written anew, so that a slip of the
-    editor costs nobody their words.
-    """
-    sidecar = meta_path(path)
-    try:
-        document = parse_json(read_bounded(sidecar, MAX_META_BYTES))
-        profile = document["profile"]
-        if not isinstance(profile, dict):
-            raise ValueError("profile is not an object")
-        return profile
-    except FileNotFoundError:
-        return otherwise
-    except (ValueError, KeyError, TypeError) as error:
-        log.warning("%s has no readable profile: %s", sidecar, error)
-        aside = sidecar.with_name(f"{sidecar.name}.unreadable")
-        if set_aside and not aside.exists():
-            sidecar.replace(aside)
-            log.warning("%s is kept as %s", sidecar, aside.name)
-        return otherwise

@@ -14,7 +14,7 @@ from inkplex_data.trainer.evaluate.scores import MEASURES, compare, loss_of, obj
 from inkplex_data.trainer.evaluate.scoring import score_calls
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.run.panel import Panel, choose_panel, read_panel, write_panel
-from inkplex_data.trainer.run.ranks import Ranks
+from inkplex_data.trainer.run.processes.ranks import Ranks
 from inkplex_data.trainer.run.selection import Check
 from inkplex_data.trainer.run.train_config import ChecksConfig, TrainRecipe
 

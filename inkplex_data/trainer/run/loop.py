@@ -11,34 +11,37 @@ part of each checkpoint, and moves on disk with it alone.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import OneCycleLR
 
 from inkplex_data.atomic import only_writer, write_json
-from inkplex_data.errors import CheckpointError, ConfigError, UsageError
-from inkplex_data.loader import Loader, make_loader
-from inkplex_data.loader.options import PREFETCH_BYTES
-from inkplex_data.loader.saved_position import reopen
+from inkplex_data.checkpoint_sidecar import check_compatibility
+from inkplex_data.errors import ConfigError, Interrupted
+from inkplex_data.loader import Loader
+from inkplex_data.loader.saved_position import pin, state_digest
 from inkplex_data.plural import counted
-from inkplex_data.store.reader import Store, open_store
-from inkplex_data.trainer.evaluate.scoring import scorable
-from inkplex_data.trainer.model.speech_model import (
-    SpeechModel,
-    StoreIdentity,
-    open_speech_model,
-    store_identity,
-)
-from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility
+from inkplex_data.trainer.model.speech_model import SpeechModel, StoreIdentity, open_speech_model
+from inkplex_data.trainer.run.bad_samples import BadSamples, refused
+from inkplex_data.trainer.run.checkpoint import Checkpoint
 from inkplex_data.trainer.run.checks import PanelChecks, as_check
-from inkplex_data.trainer.run.metrics import MetricsLog
+from inkplex_data.trainer.run.logs.metrics import MetricsLog
+from inkplex_data.trainer.run.logs.run_progress import TrainReporter
+from inkplex_data.trainer.run.logs.trackers import open_tracker
 from inkplex_data.trainer.run.optimiser import make_optimizer, updates_in_run
-from inkplex_data.trainer.run.ranks import Ranks, meet
+from inkplex_data.trainer.run.processes.ranks import Ranks, meet
+from inkplex_data.trainer.run.processes.stop_signals import StopSignals
+from inkplex_data.trainer.run.resume import resume_point
+from inkplex_data.trainer.run.run_data import on_cpu_first, open_stores, run_loader, stores_identity
 from inkplex_data.trainer.run.run_files import begin_from
-from inkplex_data.trainer.run.run_progress import TrainReporter
+from inkplex_data.trainer.run.run_options import RunOptions, RunSummary
 from inkplex_data.trainer.run.run_state import (
     CHECKPOINTS,
     SELECTED_FILE,
@@ -49,6 +52,8 @@ from inkplex_data.trainer.run.run_state import (
     restore,
 )
 from inkplex_data.trainer.run.selection import Check, select
+from inkplex_data.trainer.run.sharding.parts import is_whole
+from inkplex_data.trainer.run.sharding.sharded_state import fill_divided, refuse_apart, save_divided
 from inkplex_data.trainer.run.train_config import TrainRecipe, recipe_differences
 from inkplex_data.trainer.run.trained_parts import make_model, trained_groups
 from inkplex_data.trainer.run.update import Updater
@@ -56,62 +61,37 @@ from inkplex_data.trainer.run.update import Updater
 MODEL_FILE = "model.json"
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """How a run runs, which changes none of its losses on one machine. device: `auto` takes a GPU where there
-    is one. stop_after: updates after which it stops, as if interrupted, with a checkpoint. begin_from: a run or
-    checkpoint whose trained weights a new run begins with; what goes on from a checkpoint of its own leaves it aside."""
-
-    device: str = "auto"
-    workers: int = 2
-    prefetch_bytes: int = PREFETCH_BYTES
-    allow_untrained_codec: bool = False
-    resume: bool = False
-    tensorboard: bool = True
-    stop_after: int | None = None
-    begin_from: Path | None = None
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """Where a run stands. selected: the check of the chosen checkpoint, None where none keeps the voice."""
-
-    run: Path
-    update: int
-    updates: int
-    selected: Check | None
-    rank: int = 0
-
-    @property
-    def checkpoint(self) -> Path:
-        """The selected checkpoint, or the newest one."""
-        folder = CheckpointFolder(self.run / CHECKPOINTS)
-        return folder.path(self.selected.update if self.selected else self.update)
-
-
 def train(
     recipe: TrainRecipe,
-    store: str | Path,
+    store: str | Path | Sequence[str | Path],
     run: Path,
     options: RunOptions | None = None,
     reporter: TrainReporter | None = None,
 ) -> RunSummary:
-    """Train on a store, in the folder `run`; with `resume`, go on from its newest checkpoint if it has one.
+    """Train on a store, or several by the recipe's `data.mix`, in the folder `run`; with `resume`, go on from its newest
+    checkpoint if it has one.
 
     Under `torchrun` every process calls it. Raises UsageError where the folder holds a run already,
-    ConfigError for a store that does not fit, CheckpointError for a checkpoint that does not, DivergedError,
-    OutputError for a full disk, and while another process trains in the folder.
+    ConfigError for stores or ranks that do not fit, CheckpointError for a checkpoint that does not, DivergedError,
+    Interrupted after a signal, with the state saved, BadSampleError for more bad calls than the recipe allows, OutputError for a full disk, and while another process
+    trains in the folder.
     """
     options = options or RunOptions()
-    with meet(options.device) as ranks:
+    stores = [store] if isinstance(store, str | Path) else list(store)
+    with meet(options.device, patience_s=options.patience_s) as ranks:
         teller = reporter if reporter is not None and ranks.first else TrainReporter()
         with ExitStack() as stack:
             # What a run saves of torch's random state follows from its recipe, not from who calls it.
             stack.enter_context(torch.random.fork_rng(devices=[]))
             torch.manual_seed(recipe.seed)
-            if ranks.first:
-                stack.enter_context(only_writer(run))
-            return _Run(recipe, store, run, options, ranks=ranks, reporter=teller, stack=stack).go()
+            with ranks.alike():
+                if ranks.first:
+                    stack.enter_context(only_writer(run))
+            if ranks.world_size == 1:
+                options = replace(options, shard=False)  # There is nobody to divide anything with.
+            made = _Run(recipe, stores, run, options, ranks=ranks, reporter=teller, stack=stack)
+            with StopSignals() as signals:
+                return made.go(signals)
 
 
 class _Run:
@@ -120,7 +100,7 @@ class _Run:
     def __init__(
         self,
         recipe: TrainRecipe,
-        store: str | Path,
+        stores: list[str | Path],
         run: Path,
         options: RunOptions,
         *,
@@ -130,40 +110,31 @@ class _Run:
     ) -> None:
         self.recipe, self.run, self.options, self.ranks, self.reporter = recipe, run, options, ranks, reporter
         self.folder = CheckpointFolder(run / CHECKPOINTS)
-        found = self.folder.load_latest()
-        if found is not None and not options.resume:
-            raise UsageError(
-                f"it holds a run that has made {counted(found[0], 'update')}",
-                where=str(run),
-                next_step="Give --resume to continue it, or another folder.",
+        if options.shard:
+            refuse_apart(run, ranks)
+        self.done, self.saved = resume_point(
+            self.folder, run, ranks, resume=options.resume, sharded=options.shard
+        )
+        with ranks.alike():
+            start = None if options.begin_from is None else find_checkpoint(options.begin_from)
+            self.stores = open_stores(stores, self.saved, run, stack)
+            identity = stores_identity(self.stores, recipe, options)
+            speech = open_speech_model(recipe.model, identity, device=on_cpu_first(options, ranks))
+            dtype = speech.lm.text_emb.weight.dtype
+            self.model = make_model(
+                recipe, speech.lm, state_width=identity.state_width, wide=not options.shard
             )
-        start = None if options.begin_from is None else find_checkpoint(options.begin_from)
-        self.done = found[0] if found is not None else 0
-        self.saved: Checkpoint | None = found[1] if found is not None else None
-        self.store = stack.enter_context(self._open_store(store))
-        identity = store_identity(
-            self.store,
-            split=recipe.data.split,
-            allow_untrained_codec=options.allow_untrained_codec,
-            memory=recipe.reads_memory,
-        )
-        speech = open_speech_model(recipe.model, identity, device=ranks.device)
-        self.model = make_model(recipe, speech.lm, state_width=identity.state_width)
-        self.compatibility = compatibility(speech, identity, self.model.memory)
-        self._refuse_another_run()
-        self.origin: dict[str, Any] | None = None
-        if self.saved is not None:
-            self.origin = self.saved.progress.get("from")
-        elif start is not None:
-            self.origin = begin_from(start, self.model, recipe, self.compatibility)
-            reporter.note(f"beginning with what {start} has after {counted(self.origin['update'], 'update')}")
-        self.loader = stack.enter_context(self._make_loader())
-        self.updates = updates_in_run(
-            self.loader.samples, passes=recipe.data.passes, calls_per_update=recipe.data.calls_per_update
-        )
-        optimizer, schedule = make_optimizer(
-            trained_groups(self.model), recipe.optimizer, updates=self.updates
-        )
+            self.compatibility = compatibility(speech, identity, self.model.memory)
+            self._refuse_another_run()
+        self._refuse_apart()
+        if options.compile or options.shard:
+            from inkplex_data.trainer.run.sharding import shard_model
+
+            if options.compile:
+                shard_model.compile_blocks(self.model.lm)
+            if options.shard:
+                shard_model.shard_model(self.model, ranks, dtype)
+        self.loader, optimizer, schedule = self._begin(start, stack)
         self.updater = Updater(
             self.model,
             optimizer,
@@ -174,32 +145,75 @@ class _Run:
             recompute=recipe.model.recompute,
             forward_frames=recipe.data.forward_frames,
         )
+        self.left_out: list[dict[str, Any]] = []
+        self.alone = False
         if self.saved is not None:
-            restore(self.saved, self.model, optimizer, schedule)
-            self.loader.load_state_dict(self.saved.cursor)
-        ranks.same_everywhere(self.updater.trained)
-        # The panel of a run is written once; other ranks read it only when the first has done so.
-        if not ranks.first:
-            ranks.wait()
-        self.checks = self._make_checks()
-        if ranks.first:
-            ranks.wait()
+            if self.saved.shards is not None and options.shard:
+                fill_divided(self.folder.path(self.done), self.saved, self.model)
+            with ranks.alike():
+                restore(self.saved, self.model, optimizer, schedule)
+                self.loader.load_state_dict(self.saved.cursor)
+                self.left_out = list(self.saved.progress.get("left_out", ()))
+                self.loader.leave_out((row["store"], row["call_id"]) for row in self.left_out)
+        ranks.same_everywhere(value for value in self.updater.trained if is_whole(value))
         self.log: MetricsLog | None = None
-        if ranks.first:
-            self.log = MetricsLog(run, done=self.done, tensorboard=options.tensorboard)
-            stack.callback(self.log.close)
-            if self.saved is not None:  # the save may have been killed before its end
-                self.folder.complete(self.done, self.saved)
-                self._settle()
+        with ranks.alike():
+            if ranks.first:
+                self.checks = self._make_checks()
+                values = recipe.model_dump(mode="json")
+                trackers = [open_tracker(name, run, values) for name in options.log]
+                self.log = MetricsLog(run, done=self.done, tensorboard=options.tensorboard, trackers=trackers)
+                stack.callback(self.log.close)
+                if self.saved is not None:  # the save may have been killed before its end
+                    self.folder.complete(self.done, self.saved)
+                    self._settle()
+        with ranks.alike():
+            # The panel of a run is written once; other ranks read it only when the first has done so.
+            if not ranks.first:
+                self.checks = self._make_checks()
         self._introduce(identity, speech)
 
-    def go(self) -> RunSummary:
-        """Make the updates that are left."""
+    def _begin(self, start: Path | None, stack: ExitStack) -> tuple[Loader, AdamW, OneCycleLR]:
+        """Loader, optimiser and schedule of a run whose model is where it will be; it takes over what `start` has."""
+        with self.ranks.alike():
+            self.origin: dict[str, Any] | None = None
+            if self.saved is not None:
+                self.origin = self.saved.progress.get("from")
+            elif start is not None:
+                self.origin = begin_from(start, self.model, self.recipe, self.compatibility)
+                made = counted(self.origin["update"], "update")
+                self.reporter.note(f"beginning with what {start} has after {made}")
+            loader, self.without_memory = run_loader(
+                self.recipe,
+                self.stores,
+                self.ranks,
+                self.options,
+                context_frames=self.model.lm.config.context,
+            )
+            loader = stack.enter_context(loader)
+            self.updates = updates_in_run(
+                loader.samples,
+                passes=self.recipe.data.passes,
+                calls_per_update=self.recipe.data.calls_per_update,
+            )
+            optimizer, schedule = make_optimizer(
+                trained_groups(self.model), self.recipe.optimizer, updates=self.updates
+            )
+        return loader, optimizer, schedule
+
+    def go(self, signals: StopSignals) -> RunSummary:
+        """Make the updates that are left. Raises Interrupted, with the state saved, after a signal to any rank."""
         stop = min(self.updates, self.options.stop_after or self.updates)
         while self.done < stop:
             began, pass_ = time.perf_counter(), self.loader.epoch + 1
             for group in self.loader.groups():
-                result = self.updater.make(group)
+                try:
+                    result = self.updater.make(group, alone=self.alone)
+                except BadSamples as bad:
+                    self.loader.go_back(group)
+                    self._leave_out(bad)
+                    break
+                self.alone = False
                 self.done += 1
                 report = self.loader.report(reset=True)
                 seconds = time.perf_counter() - began
@@ -216,7 +230,15 @@ class _Run:
                 if self.log is not None:
                     self.log.update(row)
                 self.reporter.update(row, self.updates)
-                self._check_and_save(last=self.done == stop)
+                ends = self.ranks.any(signals.heard is not None) and self.done < stop
+                self._check_and_save(last=self.done == stop or ends)
+                if ends:
+                    self.reporter.finish()
+                    raise Interrupted(
+                        f"stopped by {signals.heard or 'a signal to another rank'} after update {self.done}, and saved",
+                        where=str(self.run),
+                        next_step="Run the same command with --resume; it goes on from here.",
+                    )
                 if self.done == stop:
                     break
                 began = time.perf_counter()
@@ -241,25 +263,43 @@ class _Run:
             self.log.check(row)
         self.reporter.check(row)
 
+    def _leave_out(self, bad: BadSamples) -> None:
+        """Go on without calls that cannot be used. Raises BadSampleError, with the state saved, where they are too many."""
+        self.alone = bad.alone
+        found = {(sample.store, sample.call_id): sample for sample in bad.found}
+        allowed = self.recipe.data.bad_calls
+        if len(self.left_out) + len(found) > allowed:
+            if self.done and (self.saved is None or self.saved.progress["update"] != self.done):
+                self._save()
+            raise refused(bad.found, allowed=allowed, run=str(self.run))
+        self.loader.leave_out(found)
+        for sample in found.values():
+            self.left_out.append(sample.row(self.done + 1))
+            self.reporter.note(f"left out from update {self.done + 1} on: {sample.text()}")
+
     def _save(self) -> None:
-        if self.ranks.first:
-            tensors, values = capture(self.model, self.updater.optimizer, self.updater.schedule)
-            progress = {
-                "update": self.done,
-                "updates": self.updates,
-                "recipe": self.recipe.model_dump(mode="json"),
-                "from": self.origin,
-                **values,
-            }
-            fresh = Checkpoint(tensors, self.compatibility, self.loader.state_dict(), progress)
-            if self.saved is not None:
-                fresh.checkpoint_id = self.saved.checkpoint_id
-                fresh.revision_id, fresh.profile = self.saved.revision_id, self.saved.profile
-            self.folder.save(self.done, fresh)
-            fresh.tensors = {}
-            self.saved = fresh
-            self._settle()
-        self.ranks.wait()
+        tensors, values = capture(self.model, self.updater.optimizer, self.updater.schedule)
+        progress = {
+            "update": self.done,
+            "updates": self.updates,
+            "recipe": self.recipe.model_dump(mode="json"),
+            "from": self.origin,
+            "left_out": self.left_out,
+            **values,
+        }
+        fresh = Checkpoint(tensors, self.compatibility, self.loader.state_dict(), progress)
+        if self.saved is not None:
+            fresh.checkpoint_id = self.saved.checkpoint_id
+            fresh.revision_id, fresh.profile = self.saved.revision_id, self.saved.profile
+        if self.model.sharded:
+            save_divided(self.folder, self.done, fresh, tensors, self.ranks)
+        with self.ranks.alike():
+            if self.ranks.first:
+                if not self.model.sharded:
+                    self.folder.save(self.done, fresh)
+                self._settle()
+        fresh.tensors = {}
+        self.saved = fresh
 
     def _settle(self) -> None:
         """What follows a save: the selection, and fewer checkpoints."""
@@ -281,17 +321,6 @@ class _Run:
             body = {**vars(selected), "checkpoint": str(path.relative_to(self.run))}
         write_json(self.run / SELECTED_FILE, body, indent=1)
 
-    def _open_store(self, path: str | Path) -> Store:
-        store = open_store(path)
-        if self.saved is None:
-            return store
-        try:
-            pinned = self.saved.cursor["stores"][0]
-        except (KeyError, IndexError, TypeError) as error:
-            raise CheckpointError("its data cursor names no store", where=str(self.run)) from error
-        # What a build has added since is no part of this run.
-        return reopen(store, pinned)
-
     def _refuse_another_run(self) -> None:
         if self.saved is None:
             return
@@ -305,30 +334,14 @@ class _Run:
                 next_step="Resume with the same recipe, or start a run in another folder.",
             )
 
-    def _make_loader(self) -> Loader:
-        data, able = self.recipe.data, None
-        self.left_out = 0
-        if not self.recipe.trains_speech:
-            # Calls without memory train nothing of it and would only thin out the update's gradient.
-            able = scorable(self.store, data.split, "own")
-            self.left_out = len(scorable(self.store, data.split, "none")) - len(able)
-        return make_loader(
-            self.store,
-            data.split,
-            seed=self.recipe.seed,
-            rank=self.ranks.rank,
-            world_size=self.ranks.world_size,
-            workers=self.options.workers,
-            prefetch_bytes=self.options.prefetch_bytes,
-            device=self.ranks.device,
-            window_frames=data.longest_frames,
-            memory="own" if self.recipe.reads_memory else "none",
-            cut="seeded",
-            context_frames=self.model.lm.config.context,
-            call_ids=able if self.left_out else None,
-            prefix=data.prefix,
-            group=data.calls_per_update,
-        )
+    def _refuse_apart(self) -> None:
+        """Raise ConfigError where ranks read other data or another model."""
+        alike = {
+            "recipe": sha256(self.recipe.model_dump_json(exclude={"name"}).encode()).hexdigest()[:16],
+            "model": self.compatibility["model"],
+            "stores": state_digest([pin(store) for store in self.stores]),
+        }
+        self.ranks.agree(alike, next_step="Give every process the same recipe, weights and stores.")
 
     def _make_checks(self) -> PanelChecks | None:
         if self.recipe.checks is None:
@@ -337,7 +350,7 @@ class _Run:
             self.recipe.checks,
             self.recipe,
             self.run,
-            self.store,
+            self.stores[0],
             self.ranks,
             workers=self.options.workers,
             resumed=self.saved is not None,
@@ -362,13 +375,15 @@ class _Run:
         trained = sum(value.numel() for value in self.updater.trained)
         say(
             f"{self.loader.samples} calls or windows per pass, {self.updates} updates, {trained:,} trainable parameters, "
-            f"{self.ranks.world_size} × {self.ranks.device.type}"
+            f"{self.ranks.world_size} × {self.ranks.device.type}{', the model divided among them' * self.model.sharded}"
         )
         if speech.untrained:
             say(f"the speech model is {speech.identity}, small and untrained: only the machinery is tried")
         for mark in identity.marks():
             say(mark)
-        if self.left_out:
-            say(f"left out: {counted(self.left_out, 'call')} without memory")
+        if self.without_memory:
+            say(f"left out: {counted(self.without_memory, 'call')} without memory")
+        if len(self.stores) > 1 and self.checks is not None:
+            say(f"checks are made on {self.stores[0].root}")
         if self.done:
             say(f"going on after update {self.done}")

@@ -90,8 +90,51 @@ def memory_parameters(config: PersonaPlexConfig, *, state_width: int, slot_width
 
 
 @dataclass(frozen=True)
+class Divided:
+    """Parameters that a GPU has whole for a moment where a model is divided: of the largest block, and of what lies
+    outside the blocks; and how many of each train."""
+
+    block: int
+    outside: int
+    block_trained: int
+    outside_trained: int
+
+    def fixed(self, narrow: int) -> dict[str, int]:
+        """Bytes by use. Two blocks are there at a time, because the next is gathered while one computes; gradients lie
+        there in the type of the gathered weights, and in float32 to be added up."""
+        return {
+            "gathered weights": (2 * self.block + self.outside) * narrow,
+            "gathered gradients": (self.block_trained + self.outside_trained) * (narrow + _WIDE_BYTES),
+        }
+
+
+def divided(config: PersonaPlexConfig, recipe: TrainRecipe) -> Divided:
+    """What of a model is gathered together (`sharding.shard_model`)."""
+    full, parts = recipe.trains == "full", parameters(config)
+    options = recipe.lora.options() if recipe.trains_lora else LoraOptions(0, 0)
+    norms = {"temporal": 2 * config.dim, "depth": 2 * config.depth_dim}
+    blocks = {"temporal": config.layers, "depth": config.depth_layers}
+    weights, adapters = dict(norms), dict.fromkeys(norms, 0)
+    outside, outside_adapters = parts["embeddings"] + config.dim, 0
+    for maps in linear_maps(config):
+        count, lora = maps.count * maps.rows * maps.columns, maps.lora(options)
+        if maps.target in ("heads", "depth_input"):
+            outside, outside_adapters = outside + count, outside_adapters + lora
+        else:
+            weights[maps.stage] += count // blocks[maps.stage]
+            adapters[maps.stage] += lora // blocks[maps.stage]
+    whole = parts["embeddings"] * recipe.lora.embeddings + parts["heads"] * recipe.lora.heads
+    return Divided(
+        block=max(weights[stage] + adapters[stage] for stage in norms),
+        outside=outside + outside_adapters,
+        block_trained=max((weights[stage] if full else 0) + adapters[stage] for stage in norms),
+        outside_trained=outside if full else outside_adapters + whole * recipe.trains_lora,
+    )
+
+
+@dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes on one GPU, by use. frame_bytes: what each frame of a forward adds. forward_frames: the longest forward of
+    """Bytes on one GPU of `gpus`, by use. frame_bytes: what each frame of a forward adds. forward_frames: the longest forward of
     the recipe, its windows together. context_frames: what the model attends to. gpu_bytes: what the GPU has."""
 
     total: int
@@ -101,6 +144,7 @@ class MemoryPlan:
     forward_frames: int
     context_frames: int
     gpu_bytes: int
+    gpus: int = 1
 
     @property
     def needed_bytes(self) -> int:
@@ -123,6 +167,8 @@ class MemoryPlan:
         }
         width = max(map(len, rows))
         lines = [f"{self.total:,} parameters, {self.trained:,} of them train"]
+        if self.gpus > 1:
+            lines[0] += f"; weights, gradients and optimiser are divided among {self.gpus} GPUs"
         lines += [f"  {name:<{width}}  {size / GIB:8.2f} GiB" for name, size in rows.items()]
         lines.append(
             f"  {'in all':<{width}}  {self.needed_bytes / GIB:8.2f} GiB of {self.gpu_bytes / GIB:.1f} GiB a GPU, of "
@@ -146,9 +192,15 @@ class MemoryPlan:
 
 
 def plan_memory(
-    recipe: TrainRecipe, config: PersonaPlexConfig, *, state_width: int | None, gpu_bytes: int
+    recipe: TrainRecipe,
+    config: PersonaPlexConfig,
+    *,
+    state_width: int | None,
+    gpu_bytes: int,
+    gpus: int = 1,
 ) -> MemoryPlan:
-    """What a run of `recipe` needs on each GPU. state_width: of the store's states, None without memory."""
+    """What a run of `recipe` needs on each GPU. state_width: of the store's states, None without memory. gpus: that the
+    speech model is divided among; writer and readers are whole on each."""
     parts = parameters(config)
     total, trained = sum(parts.values()), 0
     narrow = 2 if recipe.model.dtype == "bfloat16" else _WIDE_BYTES
@@ -160,12 +212,13 @@ def plan_memory(
         trained += lora_parameters(config, recipe.lora.options())
     frozen = total - whole
     trained += whole
-    fixed = {"frozen weights": frozen * narrow}
+    fixed = {"frozen weights": -(-frozen // gpus) * narrow}
+    held = -(-trained // gpus)
     if recipe.reads_memory:
         assert state_width is not None
         slots = recipe.memory.slot_width
         readers = memory_parameters(config, state_width=state_width, slot_width=slots)
-        trained, total = trained + readers, total + readers
+        trained, total, held = trained + readers, total + readers, held + readers
         states = WINDOW * len(STATE_ROWS) * state_width * 2
         # Written tokens twice (with and without their words), and one chunk of slots with its keys and values.
         written = 2 * WINDOW * slots * _WIDE_BYTES
@@ -174,11 +227,13 @@ def plan_memory(
     if recipe.trains_lora:
         total += lora_parameters(config, recipe.lora.options())
     fixed |= {
-        "trained weights": trained * _WIDE_BYTES,
-        "gradients": trained * _WIDE_BYTES,
-        "optimiser": trained * _MOMENTS * _WIDE_BYTES,
+        "trained weights": held * _WIDE_BYTES,
+        "gradients": held * _WIDE_BYTES,
+        "optimiser": held * _MOMENTS * _WIDE_BYTES,
     }
-    if whole and narrow != _WIDE_BYTES:
+    if gpus > 1:
+        fixed |= divided(config, recipe).fixed(narrow)
+    elif whole and narrow != _WIDE_BYTES:
         # Narrowed copies live from forward to backward: of every weight, or of one block where blocks are run again.
         share = 1 / config.layers if recipe.model.recompute else 1.0
         fixed["narrowed copies"] = int(whole * narrow * share)
@@ -193,6 +248,7 @@ def plan_memory(
         forward_frames=window,
         context_frames=config.context,
         gpu_bytes=gpu_bytes,
+        gpus=gpus,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from inkplex_data.checkpoint_sidecar import check_compatibility
 from inkplex_data.errors import CheckpointError, ConfigError
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.memory.connector import ConnectedLM
@@ -18,7 +19,7 @@ from inkplex_data.trainer.model.speech_model import (
     open_speech_model,
     store_identity,
 )
-from inkplex_data.trainer.run.checkpoint import Checkpoint, check_compatibility, load_checkpoint
+from inkplex_data.trainer.run.checkpoint import Checkpoint, load_checkpoint
 from inkplex_data.trainer.run.checks import PANEL_FILE
 from inkplex_data.trainer.run.run_state import (
     CHECKPOINTS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from inkplex_data.checkpoint_sidecar import meta_path, read_profile
 from inkplex_data.errors import CheckpointError
 from inkplex_data.store.format import FORMAT
 from inkplex_data.trainer.memory.connector import MemoryReaders
@@ -22,12 +24,12 @@ from inkplex_data.trainer.run.checkpoint import (
     SUFFIX,
     Checkpoint,
     load_checkpoint,
-    meta_path,
-    read_profile,
     remove_leftovers,
     save_checkpoint,
-    write_sidecar,
+    write_meta,
 )
+from inkplex_data.trainer.run.sharding.parts import divided_like
+from inkplex_data.trainer.run.sharding.shard_files import all_shards, remove_shards
 
 MODEL = "model."
 OPTIMIZER = "optimizer."
@@ -118,7 +120,7 @@ def restore(
             value = checkpoint.tensors.get(f"{OPTIMIZER}{key}.{name}")
             if value is not None:
                 # A step count stays on the CPU, as the optimiser keeps it; moments go to their parameter.
-                state[key] = value.clone() if key == "step" else value.to(parameter.device, copy=True)
+                state[key] = value.clone() if key == "step" else divided_like(value, parameter).clone()
         if state:
             optimizer.state[parameter] = state
     if schedule is not None:
@@ -148,7 +150,7 @@ def restore_module(checkpoint: Checkpoint, module: nn.Module, *, some: bool = Fa
     if faults:
         raise CheckpointError("the checkpoint does not fit the model:\n  - " + "\n  - ".join(faults[:12]))
     for name, value in have.items():
-        wanted[name].copy_(value)
+        wanted[name].copy_(divided_like(value, wanted[name]))
 
 
 class CheckpointFolder:
@@ -168,21 +170,25 @@ class CheckpointFolder:
         found = (_NAME.fullmatch(entry.name) for entry in self.folder.iterdir())
         return sorted(int(match[1]) for match in found if match)
 
-    def save(self, update: int, checkpoint: Checkpoint) -> Path:
+    def save(self, update: int, checkpoint: Checkpoint, revision: str | None = None) -> Path:
         """Save the state after `update` updates. What people wrote beside the newest checkpoint goes along."""
         path = self.path(update)
         checkpoint.profile = self.profile(checkpoint.profile)
-        save_checkpoint(path, checkpoint)
+        save_checkpoint(path, checkpoint, revision)
         return path
 
     def complete(self, update: int, checkpoint: Checkpoint) -> None:
         """Finish what a save of `checkpoint`, the newest, left undone when it was killed: leftovers, and a sidecar."""
         remove_leftovers(self.folder)
         if not meta_path(self.path(update)).exists():
-            write_sidecar(self.path(update), checkpoint)
+            write_meta(self.path(update), checkpoint)
 
-    def load_latest(self) -> tuple[int, Checkpoint] | None:
+    def load_latest(
+        self, *, divided: bool = False, but: Collection[int] = ()
+    ) -> tuple[int, Checkpoint] | None:
         """(update, checkpoint) of the newest that can be read, None where there is none.
+
+        divided: see `load_checkpoint`. but: updates whose checkpoint is known to be damaged.
 
         A damaged file is passed over with a warning. Raises CheckpointError where all are damaged: a run that
         holds work is never begun anew unasked.
@@ -190,7 +196,9 @@ class CheckpointFolder:
         updates = self.updates()
         for update in reversed(updates):
             try:
-                checkpoint = load_checkpoint(self.path(update))
+                if update in but:
+                    continue
+                checkpoint = load_checkpoint(self.path(update), divided=divided)
             except CheckpointError as error:
                 log.warning("passing over a checkpoint: %s", error)
                 continue
@@ -221,6 +229,8 @@ class CheckpointFolder:
             if update not in spare:
                 meta_path(self.path(update)).unlink(missing_ok=True)
                 self.path(update).unlink(missing_ok=True)
+                for shards in all_shards(self.folder, self.path(update).stem):
+                    remove_shards(shards)
 
 
 def _names(group: dict[str, Any], names: dict[int, str]) -> list[str]:

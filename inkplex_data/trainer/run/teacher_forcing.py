@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,9 +14,12 @@ from inkplex_data.trainer.memory.connector import CallMemory, ConnectedLM, ReadS
 from inkplex_data.trainer.memory.text_features import text_features
 from inkplex_data.trainer.model.personaplex import LMOutput
 from inkplex_data.trainer.run.objective import LossSums, ObjectiveWeights, voice_and_text_loss
+from inkplex_data.trainer.run.processes.ranks import Ranks
 
 if TYPE_CHECKING:
     from inkplex_data.loader import Batch
+
+Value = TypeVar("Value")
 
 
 def batch_memory(batch: Batch, text_table: Tensor) -> CallMemory | None:
@@ -50,7 +53,7 @@ def teacher_forced(
 
     Gradients reach whatever trains, where gradients are on.
     """
-    memory = None if model.memory is None else batch_memory(batch, model.lm.text_emb.weight)
+    memory = None if model.memory is None else batch_memory(batch, model.text_table())
     chunks = batch.chunks if memory is not None else None
     out, strength = model(batch.inputs[None], memory, chunks=chunks, recompute=recompute)
     return _loss(model, [batch], out, weights), strength
@@ -67,6 +70,28 @@ def teacher_forced_together(
     inputs = _filled([batch.inputs for batch in batches], NO_INPUT)
     out, _ = model(inputs, None, recompute=recompute)
     return _loss(model, batches, out, weights)
+
+
+def idle(model: ConnectedLM, weights: ObjectiveWeights, *, recompute: bool = False) -> LossSums:
+    """The loss sums of no window at all, 0 with gradients of 0: a rank's part in the forward of others where a model is
+    divided among them."""
+    config, device = model.lm.config, model.lm.device
+    codes = torch.full((1, config.streams, 1), NO_INPUT, device=device)
+    out, _ = model(codes, None, recompute=recompute)
+    nothing = torch.zeros(1, dtype=torch.long, device=device)
+    return voice_and_text_loss(
+        out.text_logits, out.logits, codes, nothing[None], nothing, delays=config.delays, weights=weights
+    )
+
+
+def in_step(items: Iterable[Value], ranks: Ranks) -> Iterator[Value | None]:
+    """This rank's items, then None until every rank is through its own: each is taken by all ranks together."""
+    source = iter(items)
+    while True:
+        item = next(source, None)
+        if not ranks.any(item is not None):
+            return
+        yield item
 
 
 def together(batches: Iterable[Batch], forward_frames: int | None) -> Iterator[list[Batch]]:

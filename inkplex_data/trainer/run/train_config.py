@@ -201,6 +201,19 @@ class DataConfig(Section):
         "their number; null is one at a time",
     )
 
+    mix: tuple[Annotated[float, Field(gt=0, lt=float("inf"))], ...] | None = Field(
+        default=None,
+        description="weight of each store, where there are several; null gives every call once a pass",
+    )
+    exclude: tuple[str, ...] = Field(
+        default=(), description="ids of calls that are left out; may change when a run is resumed"
+    )
+    bad_calls: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="calls that a run may leave out because their bytes are damaged, their loss is not finite, or the "
+        "device has no memory for them; may change when a run is resumed",
+    )
+
     @model_validator(mode="after")
     def _one_length(self) -> DataConfig:
         if self.window_frames is not None and self.duration_s is not None:
@@ -288,7 +301,9 @@ class TrainRecipe(Section):
 
     def decisive(self) -> dict[str, Any]:
         """What a resumed run must share with its beginning, as JSON values."""
-        return self.model_dump(mode="json", exclude={"name": True, "checkpoints": True})
+        return self.model_dump(
+            mode="json", exclude={"name": True, "checkpoints": True, "data": {"exclude", "bad_calls"}}
+        )
 
 
 _FOUND_AS: Mapping[str, str] = {"memory": "train_stage1"}

@@ -41,10 +41,13 @@ def group_of(name: str) -> Group:
     return _GROUPS[name.partition(".")[0]]
 
 
-def make_model(recipe: TrainRecipe, lm: PersonaPlexLM, *, state_width: int | None) -> ConnectedLM:
+def make_model(
+    recipe: TrainRecipe, lm: PersonaPlexLM, *, state_width: int | None, wide: bool = True
+) -> ConnectedLM:
     """The model as a run of `recipe` begins with it: what trains asks for gradients and is float32, the rest is frozen.
 
-    lm: as it was loaded; it is changed in place. state_width: of the store's states, needed only for memory.
+    lm: as it was loaded; it is changed in place. state_width: of the store's states, needed only for memory. wide: False
+    leaves it to the caller to widen what trains, part by part.
     """
     lm.freeze()
     readers = None
@@ -58,7 +61,8 @@ def make_model(recipe: TrainRecipe, lm: PersonaPlexLM, *, state_width: int | Non
         whole = {"embeddings": recipe.lora.embeddings, "heads": recipe.lora.heads}.get(group_of(name), False)
         if recipe.trains == "full" or (recipe.trains_lora and (adapter or whole)):
             parameter.requires_grad_(True)
-    widen(lm)
+    if wide:
+        widen(lm)
     return ConnectedLM(lm, readers)
 
 
@@ -74,9 +78,10 @@ def trained_groups(model: ConnectedLM) -> dict[Group, list[Parameter]]:
 
 
 @torch.no_grad()
-def widen(lm: PersonaPlexLM) -> None:
-    """Make float32 what trains, one tensor at a time; the model goes on computing in the type that it had."""
-    for module, parameter in _with_modules(lm):
+def widen(part: nn.Module) -> None:
+    """Make float32 what trains of a model or a part of one, one tensor at a time; it goes on computing in the type that it
+    had."""
+    for module, parameter in _with_modules(part):
         if parameter.requires_grad and parameter.dtype != torch.float32:
             if isinstance(module, CodeEmbedding):
                 module.output_dtype = parameter.dtype

@@ -3,7 +3,8 @@ by totals that every rank knows before its first forward (seeds/000, "Current se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,17 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from inkplex_data.errors import InkplexError
+from inkplex_data.loader.damaged_sample import DamagedSampleError
 from inkplex_data.trainer.memory.connector import ConnectedLM, ReadStrength
+from inkplex_data.trainer.run.bad_samples import (
+    BadSample,
+    BadSamples,
+    is_out_of_memory,
+    of_batch,
+    of_damage,
+    out_of_step,
+    peak_bytes,
+)
 from inkplex_data.trainer.run.objective import (
     PARTS,
     LossSums,
@@ -24,8 +35,11 @@ from inkplex_data.trainer.run.objective import (
     target_parts,
 )
 from inkplex_data.trainer.run.optimiser import OptimizerConfig
-from inkplex_data.trainer.run.ranks import Ranks
+from inkplex_data.trainer.run.processes.ranks import Ranks
+from inkplex_data.trainer.run.sharding.parts import is_whole
 from inkplex_data.trainer.run.teacher_forcing import (
+    idle,
+    in_step,
     teacher_forced,
     teacher_forced_together,
     together,
@@ -36,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class DivergedError(InkplexError, ArithmeticError):
-    """A loss or a gradient is not finite; the last checkpoint is from before."""
+    """A gradient is not finite; the last checkpoint is from before."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,7 @@ class Updater:
     def __post_init__(self) -> None:
         self.trained: list[Parameter] = [value for value in self.model.parameters() if value.requires_grad]
 
-    def totals(self, targets: Sequence[Targets]) -> Tensor:
+    def totals(self, targets: Iterable[Targets]) -> Tensor:
         """Denominators of text and voice over the update, float64 [2], from this rank's part of it."""
         config = self.model.lm.config
         total = torch.zeros(2, dtype=torch.float64)
@@ -86,73 +100,131 @@ class Updater:
                 weights=self.weights,
             )
             total += torch.stack(denominators(parts, self.weights))
-        total = total.to(self.ranks.device)
-        self.ranks.add_up(total)
-        return total
+        return total.to(self.ranks.device)
 
-    def make(self, group: Group) -> UpdateResult:
-        """One update of a group. Every rank calls it with its part, which may be empty.
+    def make(self, group: Group, *, alone: bool = False) -> UpdateResult:
+        """One update of a group. Every rank calls it with its part, which may be empty. alone: one window at a time.
 
-        Raises DivergedError for a loss or gradient that is not finite, before the parameters change.
+        Raises BadSamples for samples of any rank that cannot be used, and DivergedError for a gradient that is not
+        finite, before the parameters change.
         """
-        totals = self.totals(list(group.targets()))
+        bad: list[_Fault] = []
+        with self._noting(bad):
+            totals = self.totals(group.targets())
+        self._refuse(bad)
+        self.ranks.add_up(totals)
         for parameter in self.trained:
             parameter.grad = torch.zeros_like(parameter)
         device, memory = self.ranks.device, self.model.memory
         readers = 0 if memory is None else len(memory.readers)
-        numerators = torch.zeros(2, dtype=torch.float64, device=device)
-        part_sums = torch.zeros(len(PARTS), dtype=torch.float64, device=device)
-        counts = torch.zeros(len(PARTS) + 2, dtype=torch.int64, device=device)
-        strength = ReadStrength(*torch.zeros(2, readers, dtype=torch.float64, device=device))
-        for batches in together(group, self.forward_frames):
-            sums, added = self._forward(batches)
-            loss = sums.loss(totals[0], totals[1])
-            if not bool(torch.isfinite(loss)):
-                names = ", ".join(repr(batch.call_id) for batch in batches)
-                raise DivergedError(
-                    f"the loss of call {names} is {float(loss.detach())}",
-                    next_step="Start a run in another folder with a lower optimizer.max_learning_rate.",
-                )
-            if loss.requires_grad:  # A call without memory depends on nothing that trains.
-                loss.backward()  # type: ignore[no-untyped-call]
-            numerators += _numerators(sums)
-            part_sums += sums.part_sums
-            counts[:-2] += sums.part_counts
-            counts[-2] += len(batches)
-            counts[-1] += sum(batch.frames for batch in batches)
-            if added is not None:
-                strength.residual += added.residual
-                strength.native += added.native
-        self.ranks.add_up(*(parameter.grad for parameter in self.trained if parameter.grad is not None))
-        self.ranks.add_up(numerators, part_sums, strength.residual, strength.native)
-        self.ranks.add_up(counts)
-        norm = float(clip_grad_norm_(self.trained, self.options.clip_norm))
+        sums = _Sums(device, readers)
+        for batches in self._steps(group, None if alone else self.forward_frames, bad):
+            with self._noting(bad, batches):
+                self._step(batches, totals, sums, bad)
+        self._refuse(bad)
+        grads = (parameter.grad for parameter in self.trained)
+        self.ranks.add_up(*(grad for grad in grads if grad is not None and is_whole(grad)))
+        self.ranks.add_up(sums.numerators, sums.parts, sums.strength.residual, sums.strength.native)
+        self.ranks.add_up(sums.counts)
+        norm = self._clip()
         if not norm < float("inf"):
             raise DivergedError(
                 f"the gradient norm is {norm}",
                 next_step="Start a run in another folder with a lower optimizer.max_learning_rate.",
             )
         rate = float(self.optimizer.param_groups[0]["lr"])
-        self.optimizer.step()
+        *targets, calls, frames = sums.counts.tolist()
+        if calls:  # An update whose calls were all left out moves nothing.
+            self.optimizer.step()
         self.schedule.step()
         text, voice = (
-            float(top / bottom) if bottom else 0.0 for top, bottom in zip(numerators, totals, strict=True)
+            float(top / bottom) if bottom else 0.0
+            for top, bottom in zip(sums.numerators, totals, strict=True)
         )
-        *targets, calls, frames = counts.tolist()
         return UpdateResult(
             loss=text + voice,
             text_loss=text,
             voice_loss=voice,
             parts={
                 part: loss_sum / count if count else None
-                for part, loss_sum, count in zip(PARTS, part_sums.tolist(), targets, strict=True)
+                for part, loss_sum, count in zip(PARTS, sums.parts.tolist(), targets, strict=True)
             },
             gradient_norm=norm,
             learning_rate=rate,
-            read_strength=strength.ratio(),
+            read_strength=sums.strength.ratio(),
             calls=calls,
             frames=frames,
         )
+
+    def _steps(
+        self, group: Group, forward_frames: int | None, bad: list[_Fault]
+    ) -> Iterator[list[Batch] | None]:
+        """This rank's batches, as many together as fit, up to one that is damaged; None where only others have some."""
+
+        def readable() -> Iterator[Batch]:
+            with self._noting(bad):
+                for place in range(len(group)):
+                    self.ranks.doing(f"reads sample {place + 1} of its part of an update")
+                    yield next(group)
+
+        steps = together(readable(), forward_frames)
+        return in_step(steps, self.ranks) if self.model.sharded else steps
+
+    def _step(self, batches: list[Batch] | None, totals: Tensor, sums: _Sums, bad: list[_Fault]) -> None:
+        """Forward and backward of some windows."""
+        if bad and not self.model.sharded:
+            return  # This update will be made anew.
+        if batches is None:
+            lost = idle(self.model, self.weights, recompute=self.recompute)
+            lost.loss(totals[0], totals[1]).backward()  # type: ignore[no-untyped-call]
+            return
+        self.ranks.doing(f"computes {', '.join(repr(batch.call_id) for batch in batches)}")
+        lost, strength = self._forward(batches)
+        loss = lost.loss(totals[0], totals[1])
+        if not bool(torch.isfinite(loss)):
+            bad.append(_Fault(self._samples(batches, f"its loss is {float(loss.detach())}")))
+        if loss.requires_grad:  # A call without memory depends on nothing that trains.
+            loss.backward()  # type: ignore[no-untyped-call]
+        sums.add(lost, strength, len(batches), sum(batch.frames for batch in batches))
+
+    @contextmanager
+    def _noting(self, bad: list[_Fault], batches: list[Batch] | None = None) -> Iterator[None]:
+        """A block that ends where a sample is damaged or memory runs out, which is noted in `bad`.
+
+        Where the model is divided, memory that runs out in the middle of a forward leaves the other ranks waiting: then it
+        raises BadSampleError, which names the sample.
+        """
+        try:
+            yield
+        except DamagedSampleError as error:
+            bad.append(_Fault([of_damage(error, self.ranks.rank)]))
+        except (RuntimeError, MemoryError) as error:
+            if not batches or not is_out_of_memory(error):
+                raise
+            samples = self._samples(batches, "it needs more memory than there is")
+            if self.model.sharded:
+                raise out_of_step(samples) from error
+            bad.append(_Fault(samples))
+
+    def _samples(self, batches: Sequence[Batch], what: str) -> list[BadSample]:
+        peak = peak_bytes(self.ranks.device)
+        return [of_batch(batch, self.ranks.rank, what, peak) for batch in batches]
+
+    def _refuse(self, bad: list[_Fault]) -> None:
+        """Raise BadSamples on every rank where one has a fault."""
+        if not self.ranks.any(bool(bad)):
+            return
+        faults = [fault for theirs in self.ranks.of_all(bad) for fault in theirs]
+        # Of windows that went through the device together nobody knows which one it was.
+        found = [fault.samples[0] for fault in faults if len(fault.samples) == 1]
+        raise BadSamples(found, alone=any(len(fault.samples) > 1 for fault in faults))
+
+    def _clip(self) -> float:
+        if self.model.sharded:
+            from inkplex_data.trainer.run.sharding.shard_model import clip_gradients
+
+            return clip_gradients(self.trained, self.options.clip_norm)
+        return float(clip_grad_norm_(self.trained, self.options.clip_norm))
 
     def _forward(self, batches: list[Batch]) -> tuple[LossSums, ReadStrength | None]:
         if len(batches) == 1:
@@ -161,5 +233,29 @@ class Updater:
         return sums, None
 
 
-def _numerators(sums: LossSums) -> Tensor:
-    return torch.stack([sums.text_numerator.detach().double(), sums.voice_numerator.detach().double()])
+@dataclass(frozen=True)
+class _Fault:
+    """Samples of one forward that failed."""
+
+    samples: list[BadSample]
+
+
+class _Sums:
+    """What an update adds up over its calls, and then over ranks."""
+
+    def __init__(self, device: torch.device, readers: int) -> None:
+        self.numerators = torch.zeros(2, dtype=torch.float64, device=device)
+        self.parts = torch.zeros(len(PARTS), dtype=torch.float64, device=device)
+        self.counts = torch.zeros(len(PARTS) + 2, dtype=torch.int64, device=device)
+        self.strength = ReadStrength(*torch.zeros(2, readers, dtype=torch.float64, device=device))
+
+    def add(self, lost: LossSums, strength: ReadStrength | None, calls: int, frames: int) -> None:
+        tops = (lost.text_numerator, lost.voice_numerator)
+        self.numerators += torch.stack([top.detach().double() for top in tops])
+        self.parts += lost.part_sums
+        self.counts[:-2] += lost.part_counts
+        self.counts[-2] += calls
+        self.counts[-1] += frames
+        if strength is not None:
+            self.strength.residual += strength.residual
+            self.strength.native += strength.native

@@ -97,7 +97,7 @@ def described(shape: Any, offsets: Any, dtype: Any = "BF16") -> dict[str, Any]:
         ),
         (header(described([2, 2, 8], [0, 64])), r"need \[2, 3, width\]"),
         (header(described([2, 3], [0, 12])), r"need \[2, 3, width\]"),
-        (header(described([2, 3, 8], [0, 96], "F16"), bytes(96)), "is F16; states are BF16 or F32"),
+        (header(described([2, 3, 8], [0, 192], "I32"), bytes(192)), "is I32; states are BF16, F16, F32"),
         (header(described([2, 3, 8], [0, 96])), "needs 96 bytes; its header gives it 0 to 96 of 0"),
         (header(described([2, 3, 8], [0, 48]), bytes(96)), "needs 96 bytes"),
         (header(described([2, 3, 10**15], [0, 96]), bytes(96)), "needs 12,000,000,000,000,000 bytes"),

@@ -38,7 +38,8 @@ class _Watch:
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.folder is None or not (event in WRITES or (event == "open" and _writes(arguments))):
             return
-        if not isinstance(arguments[0], str | os.PathLike) or self.folder not in os.fspath(arguments[0]):
+        changed = arguments[1] if event == "os.link" else arguments[0]
+        if not isinstance(changed, str | os.PathLike) or self.folder not in os.fspath(changed):
             return
         self.count += 1
         if self.stop_at is not None and self.count >= self.stop_at:

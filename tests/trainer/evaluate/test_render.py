@@ -10,7 +10,7 @@ from inkplex_data.corpus.call_text import CallText
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.corpus.sidecars.playback import history_row, unheard_spans
 from inkplex_data.trainer.evaluate.render import folder_name, write_generation
-from inkplex_data.trainer.run.run_progress import check_text, update_text
+from inkplex_data.trainer.run.logs.run_progress import check_text, update_text
 
 
 @given(st.text(max_size=30))

@@ -14,8 +14,9 @@ from inkplex_data.trainer.evaluate.generate import Generator
 from inkplex_data.trainer.evaluate.replay import ReplayOptions
 from inkplex_data.trainer.grounding.ground import Grounding, ground
 from inkplex_data.trainer.grounding.runs import CaseRunner
-from inkplex_data.trainer.run.loop import RunOptions, train
+from inkplex_data.trainer.run.loop import train
 from inkplex_data.trainer.run.run_files import load_trained
+from inkplex_data.trainer.run.run_options import RunOptions
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import add_twins, make_task_store
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from inkplex_data.clock import FRAME_US
-from inkplex_data.trainer.grounding.carried import Item, carried_values
-from inkplex_data.trainer.grounding.claim_verdicts import judge
-from inkplex_data.trainer.grounding.readings import KINDS
+from inkplex_data.trainer.grounding.claims.carried import Item, carried_values
+from inkplex_data.trainer.grounding.claims.claim_verdicts import judge
+from inkplex_data.trainer.grounding.claims.readings import KINDS
 
 WORD_US = 200_000
 FLOOR = {"precision": 1.0, "recall": 1.0}

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from inkplex_data.checkpoint_sidecar import check_compatibility, meta_path
 from inkplex_data.errors import CheckpointError
 from inkplex_data.store.files import LocalFiles
 from inkplex_data.trainer.memory.connector import ConnectedLM, MemoryReaders
@@ -19,9 +20,7 @@ from inkplex_data.trainer.model.speech_model import SpeechModel, StoreIdentity
 from inkplex_data.trainer.run import checkpoint as checkpoint_module
 from inkplex_data.trainer.run.checkpoint import (
     Checkpoint,
-    check_compatibility,
     load_checkpoint,
-    meta_path,
     save_checkpoint,
 )
 from inkplex_data.trainer.run.objective import voice_and_text_loss
@@ -156,7 +155,7 @@ def save_and_die(folder: CheckpointFolder, update: int, moment: str) -> int:
         elif moment == "before":
             LocalFiles.put = die
         else:
-            LocalFiles.write = die
+            checkpoint_module.write_sidecar = die
         _, checkpoint = folder.load_latest()
         checkpoint.tensors["model.w"] += 1
         checkpoint.cursor["samples_consumed"] += 1

@@ -27,7 +27,6 @@ from inkplex_data.trainer.model.personaplex import PersonaPlexLM
 from inkplex_data.trainer.run.checkpoint import load_checkpoint
 from inkplex_data.trainer.run.loop import RunSummary, train
 from inkplex_data.trainer.run.run_files import load_trained
-from inkplex_data.trainer.run.run_progress import TrainReporter
 from inkplex_data.trainer.run.take_out import export_adapter, export_model
 from inkplex_data.trainer.run.teacher_forcing import together
 from inkplex_data.trainer.run.train_config import TrainRecipe
@@ -36,20 +35,10 @@ from tests.conftest import ROOT
 from tests.trainer.conftest import random_codes, small_config
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import PIECES, WIDTH, make_task_store
-from tests.trainer.run.test_loop import KILLED, options, rows
+from tests.trainer.run.test_loop import KILLED, Notes, options, rows
 
 LORA = {"temporal_rank": 4, "depth_rank": 2}
 CHECKS = {"tasks": 3, "every_updates": 4, "resamples": 50}
-
-
-class Notes(TrainReporter):
-    """Keeps what a run says."""
-
-    def __init__(self, notes: list[str]) -> None:
-        self._notes = notes
-
-    def note(self, message: str) -> None:
-        self._notes.append(message)
 
 
 def recipe(trains: str, **changes: Any) -> TrainRecipe:

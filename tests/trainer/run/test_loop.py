@@ -8,24 +8,27 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from inkplex_data.errors import CheckpointError, ConfigError, UsageError
+from inkplex_data.errors import CheckpointError, ConfigError, Interrupted, UsageError
 from inkplex_data.loader import make_loader
 from inkplex_data.store.publish_snapshot import publish_snapshot
 from inkplex_data.store.reader import open_store
 from inkplex_data.trainer.memory.connector import ConnectedLM
 from inkplex_data.trainer.model.speech_model import make_readers, open_speech_model, store_identity
+from inkplex_data.trainer.run.bad_samples import BadSamples
 from inkplex_data.trainer.run.checkpoint import load_checkpoint
+from inkplex_data.trainer.run.logs.run_progress import TrainReporter
 from inkplex_data.trainer.run.loop import RunOptions, RunSummary, train
 from inkplex_data.trainer.run.optimiser import make_optimizer
-from inkplex_data.trainer.run.ranks import Ranks
+from inkplex_data.trainer.run.processes.ranks import Ranks
 from inkplex_data.trainer.run.teacher_forcing import teacher_forced
-from inkplex_data.trainer.run.update import DivergedError, Updater
+from inkplex_data.trainer.run.update import Updater
 from tests.conftest import ROOT
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import add_tasks, make_task_store
@@ -56,6 +59,16 @@ options = RunOptions(device="cpu", workers=0, allow_untrained_codec=True, tensor
 train(TrainRecipe.model_validate_json(recipe), store, Path(run), options)
 """
 """Trains, and is killed when half of its second checkpoint is written."""
+
+
+class Notes(TrainReporter):
+    """Keeps what a run says."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self._notes = notes
+
+    def note(self, message: str) -> None:
+        self._notes.append(message)
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +177,25 @@ def test_a_kill_during_a_save_costs_only_time(whole: RunSummary, task_store: Pat
     assert rows(resumed.run, "checks.jsonl") == rows(whole.run, "checks.jsonl")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_a_signal_ends_a_run_after_its_update_and_saves_it(
+    whole: RunSummary, task_store: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    class Signalled(TrainReporter):
+        def update(self, row: Mapping[str, Any], updates: int) -> None:
+            if row["update"] == 3:
+                os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    recipe, run = small_recipe(checks=CHECKS), tmp_path / "run"
+    with pytest.raises(Interrupted, match=f"stopped by {number.name} after update 3, and saved") as caught:
+        train(recipe, task_store, run, options(), reporter=Signalled())
+    assert caught.value.exit_code == 130 and "--resume" in str(caught.value)
+    assert signal.getsignal(number) == before
+    assert (run / "checkpoints" / "update-000003.safetensors").is_file()
+    assert rows(train(recipe, task_store, run, options(resume=True)).run) == rows(whole.run)
+
+
 def test_a_run_without_a_checkpoint_begins_with_its_own_panel(task_store: Path, tmp_path: Path) -> None:
     """A run that was broken off before its first checkpoint leaves a panel behind, perhaps of other settings."""
     run = tmp_path / "run"
@@ -259,7 +291,7 @@ def test_divergence_stops_a_run_before_its_parameters_change(task_store: Path) -
         loader = make_loader(store, "train", seed=1, workers=0, group=3)
         updater = Updater(model, optimizer, schedule, recipe.objective.make(), recipe.optimizer, Ranks())
         groups = loader.groups()
-        with pytest.raises(DivergedError, match=r"the loss of call 'call-00\d' is nan"):
+        with pytest.raises(BadSamples, match=r"call 'call-00\d', frames 0 to 18, on rank 0: its loss is nan"):
             updater.make(next(groups))
     assert all(torch.equal(value, before[name]) for name, value in model.memory.named_parameters())
 

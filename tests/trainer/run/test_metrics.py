@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inkplex_data.errors import CheckpointError
-from inkplex_data.trainer.run.metrics import JsonLines, MetricsLog
+from inkplex_data.trainer.run.logs.metrics import JsonLines, MetricsLog
 
 
 def test_a_resumed_log_reads_like_an_uninterrupted_one(tmp_path: Path) -> None:

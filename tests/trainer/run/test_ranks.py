@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,44 +13,15 @@ import torch
 
 from inkplex_data.errors import ConfigError
 from inkplex_data.trainer.run.checkpoint import load_checkpoint
-from inkplex_data.trainer.run.loop import RunOptions, train
-from inkplex_data.trainer.run.ranks import Ranks, _buckets, meet, usable_device
+from inkplex_data.trainer.run.loop import train
+from inkplex_data.trainer.run.processes.ranks import Ranks, _buckets, meet, usable_device
+from inkplex_data.trainer.run.run_options import RunOptions
 from tests.conftest import ROOT
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import make_task_store
+from tests.trainer.run.processes import OPTIONS, job, processes
 
-OPTIONS = {"device": "cpu", "workers": 0, "allow_untrained_codec": True, "tensorboard": False}
 CHECKS = {"tasks": 3, "every_updates": 2, "resamples": 50}
-SCRIPT = """
-import json, sys
-from pathlib import Path
-import torch
-from inkplex_data.trainer.run.loop import RunOptions, train
-from inkplex_data.trainer.run.train_config import TrainRecipe
-torch.set_num_threads(1)
-recipe, store, run, options = json.loads(sys.argv[1])
-train(TrainRecipe.model_validate(recipe), store, Path(run), RunOptions(**options))
-"""
-
-
-def torchrun(world_size: int, arguments: list[object]) -> None:
-    """What torchrun sets, for `world_size` processes of this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {"WORLD_SIZE": world_size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PYTHONPATH": ROOT}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, json.dumps(arguments)],
-            env={**os.environ, **{key: str(value) for key, value in common.items()}, "RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(world_size)
-    ]
-    for process in processes:
-        _, complaint = process.communicate(timeout=300)
-        assert process.returncode == 0, complaint
 
 
 def test_two_ranks_then_one_make_the_run_of_one(tmp_path: Path) -> None:
@@ -59,10 +29,20 @@ def test_two_ranks_then_one_make_the_run_of_one(tmp_path: Path) -> None:
     updates on two ranks, the rest on one, against all on one."""
     store = make_task_store(tmp_path / "store", train=7, validation=3)
     recipe = small_recipe(checks=CHECKS)
-    body = recipe.model_dump(mode="json")
-    torchrun(2, [body, str(store), str(tmp_path / "two"), {**OPTIONS, "stop_after": 4}])
-    two = train(recipe, store, tmp_path / "two", RunOptions(**OPTIONS, resume=True))  # type: ignore[arg-type]
-    one = train(recipe, store, tmp_path / "one", RunOptions(**OPTIONS))  # type: ignore[arg-type]
+    elsewhere = tmp_path / "elsewhere"
+    (first, refused), _ = processes(
+        2,
+        [
+            job(recipe, store, tmp_path / "two", stop_after=4),
+            job(recipe, store, tmp_path / "two", elsewhere, resume=True),
+        ],
+    )
+    assert [outcome["update"] for outcome in first] == [4, 4]
+    # A rank with another folder is named by both.
+    assert refused[1]["kind"] == "CheckpointError" and refused[0]["kind"] == "OtherRankError"
+    assert refused[0]["error"].startswith(f"rank 1 ({elsewhere}) has failed: rank 0 goes on from revision ")
+    two = train(recipe, store, tmp_path / "two", RunOptions(**OPTIONS, resume=True))
+    one = train(recipe, store, tmp_path / "one", RunOptions(**OPTIONS))
     rows = [
         [json.loads(line) for line in (run.run / "metrics.jsonl").read_text().splitlines()]
         for run in (two, one)
@@ -103,7 +83,7 @@ def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
     updates = [event for event in events if event["event"] == "update"]
     assert [event["update"] for event in updates] == [1, 2, 3, 4, 5, 6]
     assert [event["event"] for event in events].count("summary") == 1
-    one = train(recipe, store, tmp_path / "one", RunOptions(**OPTIONS))  # type: ignore[arg-type]
+    one = train(recipe, store, tmp_path / "one", RunOptions(**OPTIONS))
     rows = [json.loads(line) for line in (one.run / "metrics.jsonl").read_text().splitlines()]
     assert [event["loss"] for event in updates] == pytest.approx([row["loss"] for row in rows], rel=1e-3)
 

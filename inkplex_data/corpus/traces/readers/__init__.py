@@ -1,0 +1,1 @@
+"""Readers of agent traces, one module a format. Each sets `FORMAT`."""

@@ -1,0 +1,1 @@
+"""A corpus in parts: which calls each part has, and one store of the parts' stores."""

@@ -1,0 +1,1 @@
+"""A run whose model is divided among its processes, and its checkpoints."""
