@@ -44,7 +44,9 @@ def train_losses(run: Path) -> list[float]:
     return [line["text_loss"] for line in lines if "text_loss" in line]
 
 
-def run_demo(out: Path, *, passes: int | None = None, seconds: float = 5.0, workers: int | None = None) -> list[Path]:
+def run_demo(
+    out: Path, *, passes: int | None = None, seconds: float = 5.0, workers: int | None = None
+) -> list[Path]:
     """All steps in the folder `out`; those that are done are not done again. Returns the files of what was said."""
     reporter = reporter_for()
     summary = build_store(
@@ -74,7 +76,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("out/demo-voice"))
-    parser.add_argument("--passes", type=int, help="passes over the training calls; those of the recipe by default")
+    parser.add_argument(
+        "--passes", type=int, help="passes over the training calls; those of the recipe by default"
+    )
     parser.add_argument("--workers", type=int, help="number of encoding processes; all cores by default")
     options = parser.parse_args()
     try:
@@ -83,7 +87,9 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     losses = train_losses(options.out / "run")
-    print(f"text loss: {losses[0]:.3f} nats a frame at the first update, {losses[-1]:.3f} at the last of {len(losses)}")
+    print(
+        f"text loss: {losses[0]:.3f} nats a frame at the first update, {losses[-1]:.3f} at the last of {len(losses)}"
+    )
     print("what it says of a call that it trained on:", *(f"  {path}" for path in files), sep="\n")
     return 0 if losses[-1] < losses[0] / 2 else 1
 

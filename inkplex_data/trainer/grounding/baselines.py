@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from inkplex_data.clock import FRAME_US
 from inkplex_data.corpus.sidecars.claims import Said
-from inkplex_data.trainer.grounding.answers import Due
 from inkplex_data.trainer.grounding.cases import Case
+from inkplex_data.trainer.grounding.due_answers import Due
 
 WORD_US = 4 * FRAME_US
 """From one word of a scripted answer to the next."""

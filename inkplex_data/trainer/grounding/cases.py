@@ -20,8 +20,8 @@ from inkplex_data.memory.branches import DERIVED, NEVER_US, fork_frame, twin_kin
 from inkplex_data.store.call import Call
 from inkplex_data.store.reader import Store
 from inkplex_data.trainer.evaluate.scoring import calls_with_states
-from inkplex_data.trainer.grounding.answers import Due, due_answers
 from inkplex_data.trainer.grounding.claims.carried import Item, Status
+from inkplex_data.trainer.grounding.due_answers import Due, due_answers
 
 RESULTS: Final = ("tool_result", "tool_error")
 ALWAYS_US: Final = -NEVER_US

@@ -25,11 +25,11 @@ from inkplex_data.trainer.evaluate.bootstrap import RESAMPLES
 from inkplex_data.trainer.evaluate.generate import Generator
 from inkplex_data.trainer.evaluate.render import words_of
 from inkplex_data.trainer.evaluate.replay import Replayed, response_frame
-from inkplex_data.trainer.grounding.answers import answered
 from inkplex_data.trainer.grounding.baselines import commonest_answer, oracle, spaced
 from inkplex_data.trainer.grounding.cases import DELAY_US, Branch, Case, cases_of
 from inkplex_data.trainer.grounding.claims.carried import Item
 from inkplex_data.trainer.grounding.claims.claim_verdicts import VERDICTS, judge
+from inkplex_data.trainer.grounding.due_answers import answered
 from inkplex_data.trainer.grounding.prompted import PromptedCall, evidence_text, store_tokenizer
 from inkplex_data.trainer.grounding.run_tables import (
     CLAIMS,
