@@ -69,6 +69,11 @@ def differing_arithmetic(one: Mapping[str, Any], other: Mapping[str, Any]) -> li
     return [f"{key}: {ours} and {theirs}" for key, (ours, theirs) in pairs.items() if ours != theirs]
 
 
+def unusual_arithmetic(described: Mapping[str, Any]) -> list[str]:
+    """What a codec, as a store describes it, does otherwise than one channel on a CPU: `device cuda`, and so on."""
+    return [f"{key} {described[key]}" for key, old in _BEFORE.items() if described.get(key, old) != old]
+
+
 def same_codec(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two codecs, as stores describe them, have equal identities."""
     return {**_BEFORE, **one} == {**_BEFORE, **other}

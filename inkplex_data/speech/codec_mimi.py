@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,10 +14,11 @@ from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.grid import CODEBOOKS
 from inkplex_data.speech.codec_decode import decode_windows
 from inkplex_data.speech.codec_identity import CHUNK_SAMPLES, CodecIdentity, StreamKind
-from inkplex_data.speech.codec_rows import MimiRows, encode_rows
+from inkplex_data.speech.codec_rows import MimiRows, encode_pair_rows, encode_rows
 from inkplex_data.speech.codec_stream import Codec, CodecStream, Codes, Samples, checked_codes
 from inkplex_data.speech.codec_weights import State, common_name, quantizers, state_sha256
 from inkplex_data.torch_settings import exact_convolutions, torch_threads
+
 
 def build_model(state: State, *, where: str) -> MimiModel:
     """A `MimiModel` with exactly the tensors of `state` (common names); they are shared, not copied.
@@ -108,9 +108,7 @@ class MimiCodec(Codec):
     def encode_pair(self, pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> Codes:
         if self.identity.batch_rows == 1:
             return super().encode_pair(pairs)
-        one, other = itertools.tee(pairs)
-        codes = self.encode_batch([(own for own, _ in one), (own for _, own in other)])
-        return np.concatenate(codes, axis=1)
+        return encode_pair_rows(self.rows(), pairs)
 
     def rows(self) -> MimiRows:
         """Channels in lockstep, at their beginning."""

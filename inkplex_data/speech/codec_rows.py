@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -97,7 +98,16 @@ class MimiRows:
         return kept.copy_(state)
 
 
-def encode_rows(rows: MimiRows, waveforms: Sequence[Iterable[npt.ArrayLike]]) -> list[Codes]:
+class Rows(Protocol):
+    """Channels in lockstep, `count` of them: all that a model has, or a part that shares it with others."""
+
+    count: int
+
+    def step(self, samples: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+        """Codes int64 [count, 25, 8] of the next samples float32 [count, 48,000], which are not kept."""
+
+
+def encode_rows(rows: Rows, waveforms: Sequence[Iterable[npt.ArrayLike]]) -> list[Codes]:
     """Codes uint16 [frames, 8] of each waveform. The model sees whole chunks of all rows, zeros where one has no more.
 
     Raises UsageError for more waveforms than rows, and for samples that are none.
@@ -123,6 +133,12 @@ def encode_rows(rows: MimiRows, waveforms: Sequence[Iterable[npt.ArrayLike]]) ->
         codes = rows.step(beside)
         for row, count in frames.items():
             parts[row].append(codes[row, :count].astype(np.uint16))
+
+
+def encode_pair_rows(rows: Rows, pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> Codes:
+    """Codes uint16 [frames, 16] of two waveforms of one length that come in step, as `Codec.encode_pair` gives them."""
+    one, other = itertools.tee(pairs)
+    return np.concatenate(encode_rows(rows, [(own for own, _ in one), (own for _, own in other)]), axis=1)
 
 
 class _Cutter(CodecStream):

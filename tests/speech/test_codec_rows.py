@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
+import soxr
+from safetensors.numpy import load_file
 
 from inkplex_data.errors import UsageError
 from inkplex_data.speech.codec_identity import CHUNK_SAMPLES, differing_arithmetic, same_codec
@@ -13,7 +16,7 @@ from inkplex_data.speech.codec_mimi import MimiCodec
 from inkplex_data.speech.codec_rows import MimiRows
 from inkplex_data.speech.codec_weights import common_name
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "mimi_streams.npz"
+GOLDEN = Path(__file__).parents[1] / "golden" / "mimi_streams.safetensors"
 
 
 def variant(codec: MimiCodec, **run: object) -> MimiCodec:
@@ -72,7 +75,24 @@ def test_what_is_no_batch_is_refused(untrained_codec: MimiCodec) -> None:
 def test_an_identity_says_how_codes_are_made(untrained_codec: MimiCodec) -> None:
     said = variant(untrained_codec, rows=4, stream="live").identity.as_dict()
     own = untrained_codec.identity.as_dict()
-    before = {key: value for key, value in own.items() if key not in ("device", "dtype", "tf32", "batch_rows", "stream")}
+    before = {
+        key: value
+        for key, value in own.items()
+        if key not in ("device", "dtype", "tf32", "batch_rows", "stream")
+    }
     assert same_codec(own, before) and not same_codec(said, before)
     assert differing_arithmetic(before, said) == ["batch_rows: 1 and 4", "stream: whole and live"]
     assert not differing_arithmetic(own, before)
+
+
+def test_both_streams_are_those_of_the_public_package(untrained_codec: MimiCodec, real_data: Path) -> None:
+    path = real_data / "calls" / "Auto_Repairs_40_UTC_caller.wav"
+    heard, rate_hz = soundfile.read(path, start=20 * 8_000, frames=16 * 8_000, dtype="float32")
+    samples = soxr.resample(heard, rate_hz, 24_000).astype(np.float32)
+    golden = load_file(GOLDEN)
+    np.testing.assert_array_equal(untrained_codec.encode(samples), golden["whole"])
+    live = variant(untrained_codec, stream="live").encode(samples)
+    np.testing.assert_array_equal(live, golden["live"])
+    # They hear the same until the ring is full, and not afterwards.
+    parted = (golden["whole"] != golden["live"]).any(axis=1)
+    assert not parted[:125].any() and parted.any()
