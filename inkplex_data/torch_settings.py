@@ -25,11 +25,17 @@ def torch_threads(threads: int) -> Iterator[None]:
 
 @contextmanager
 def exact_convolutions(device: torch.device) -> Iterator[None]:
-    """Float32 convolutions on CUDA as on a CPU; its default rounds their inputs to 10 bits (TF32)."""
+    """Float32 convolutions and products on CUDA as on a CPU, not rounded to 10 bits (TF32) as its default or a trainer
+    would have them."""
     import torch
 
     if device.type != "cuda":
         yield
         return
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False, deterministic=True):
-        yield
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False, deterministic=True):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)

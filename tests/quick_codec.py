@@ -40,4 +40,4 @@ class QuickCodec(Codec):
 
 def register() -> None:
     """Make it known in this process; others that a test starts do not know it."""
-    KINDS.setdefault(QUICK.rstrip(":"), lambda name, device, threads: QuickCodec())
+    KINDS.setdefault(QUICK.rstrip(":"), lambda name, run: QuickCodec())

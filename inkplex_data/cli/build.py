@@ -62,6 +62,10 @@ def build(
     setting: list[str] | None = typer.Option(
         None, "--set", metavar="KEY=VALUE", help="Override any recipe key, e.g. --set text.delay_s=0.2."
     ),
+    device: str | None = typer.Option(
+        None,
+        help="Where models run: auto, cpu, cuda or cuda:N; cpu, or the store's, by default. Codes differ between classes.",
+    ),
     workers: int | None = typer.Option(
         None, help="Local processes; all cores by default. 1 stays in this process."
     ),
@@ -107,6 +111,7 @@ def build(
     exit code is 3. An existing store keeps its recipe unless another is named. Calls that changed or went since they
     were published are named; --update follows them.
     """
+    from inkplex_data.config.device import choose_device
     from inkplex_data.config.recipe import load_recipe
     from inkplex_data.pipeline.parts.cut_corpus import PartName
     from inkplex_data.pipeline.target import stored_recipe
@@ -132,11 +137,16 @@ def build(
     if accept_unidentified_states and recipe.memory is not None:
         memory = recipe.memory.model_copy(update={"accept_unidentified_states": True})
         recipe = recipe.model_copy(update={"memory": memory})
+    if device is not None:
+        known = None if restart else stored_recipe(out)
+        stored = known.device if known is not None else None
+        device = choose_device(device, stored=stored, is_remote=scheduler is not None)
     summary = _build(
         corpus,
         out,
         json_events=json_events,
         recipe=recipe,
+        device=device,
         workers=workers,
         scheduler=scheduler,
         wait_s=wait,

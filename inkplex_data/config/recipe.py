@@ -134,10 +134,17 @@ class TextConfig(Section):
 
 
 class CodecConfig(Section):
-    """Which Mimi encodes the audio."""
+    """Which Mimi encodes the audio, and how."""
 
     id: str = Field(
         "kyutai/mimi", description="hub id, local folder, Moshi-format .safetensors, or untrained:SEED"
+    )
+    stream: Literal["whole", "live"] = Field(
+        "whole",
+        description="whole: the codes of whole files; live: those of Moshi's live server, which from 10 s on hears one position less in every other one",
+    )
+    batch_rows: Annotated[int, Field(ge=1, le=1_024)] = Field(
+        1, description="channels that the model always sees at once; a call's two sides share them"
     )
 
 
@@ -234,6 +241,9 @@ class Recipe(Section):
     )
     splits: SplitConfig = SplitConfig()
     store: StoreConfig = StoreConfig()
+    device: Literal["cpu", "cuda"] = Field(
+        "cpu", description="the class of device on which the models run; near ties of codes fall by it"
+    )
     strict: bool = Field(False, description="refuse a call whose data would need a repair")
 
     @field_validator("name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,8 +10,11 @@ import polars as pl
 
 from inkplex_data.corpus.recordings.states_identity import StatesIdentity, differing_fields
 from inkplex_data.errors import ConfigError
+from inkplex_data.speech.codec_identity import differing_arithmetic
 from inkplex_data.store.documents import parse_value
 from inkplex_data.store.reader import Store
+
+log = logging.getLogger(__name__)
 
 Model = dict[str, Any]
 """What `StatesIdentity.described` gives."""
@@ -32,7 +36,7 @@ def state_models(store: Store, recordings: Iterable[str] | None = None) -> list[
 
 def refuse_mixed(stores: Sequence[Store], *, memory: bool = True) -> None:
     """Raise ConfigError where stores that are read together have other codecs or tokenizers, or, with `memory`, states of
-    several models."""
+    several models; warn where codecs of the same weights ran otherwise, on a CPU and on a GPU for example."""
     for store in stores[1:]:
         faults = [
             f"{part}: {theirs.get('id', theirs.get('name'))} here, {ours.get('id', ours.get('name'))} in {stores[0].root}"
@@ -40,6 +44,16 @@ def refuse_mixed(stores: Sequence[Store], *, memory: bool = True) -> None:
             for ours, theirs in [(stores[0].description.get(part, {}), store.description.get(part, {}))]
             if ours.get("sha256") != theirs.get("sha256")
         ]
+        arithmetic = differing_arithmetic(
+            stores[0].description.get("codec") or {}, store.description.get("codec") or {}
+        )
+        if arithmetic and not faults:
+            log.warning(
+                "%s: its codes were not made as those of %s: %s -> Build both alike where every code matters.",
+                store.root,
+                stores[0].root,
+                "; ".join(arithmetic),
+            )
         if faults:
             raise ConfigError(
                 "its codes or its text are not of the kind that the first store has",

@@ -59,7 +59,7 @@ def encode_prefix(job: PrefixJob, folder: Path) -> EncodedPrefix:
 
 def make_prefix(job: PrefixJob) -> Prefix:
     """The prefix of one plan."""
-    mimi = tools.codec(job.recipe.codec.id)
+    mimi = tools.codec(job.recipe.codec, job.device)
     pieces = (
         tools.tokenizer(job.recipe.text.tokenizer).encode(wrap_role(job.plan.role)) if job.plan.role else []
     )
@@ -111,7 +111,7 @@ PREFIX: Final = Stage(
     version=2,
     result=EncodedPrefix,
     run=encode_prefix,
-    recipe=(*PREPARE_KEYS, "codec.id", "prefix.voice_max_s", "text.tokenizer"),
+    recipe=(*PREPARE_KEYS, "codec", "device", "prefix.voice_max_s", "text.tokenizer"),
     after=PREPARING,
     unit="prefixes",
     needs_device=True,

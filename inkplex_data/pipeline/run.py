@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from inkplex_data.config.device import device_class
 from inkplex_data.config.recipe import Recipe
 from inkplex_data.corpus.clips import with_clips
 from inkplex_data.corpus.entry import CallEntry, Corpus
@@ -55,6 +56,7 @@ def build_store(
     restart: bool = False,
     root: Path | None = None,
     part: PartName | None = None,
+    device: str | None = None,
     reporter: Reporter | None = None,
 ) -> Summary:
     """Encode `corpus` into `store`, going on where an earlier run stopped.
@@ -64,6 +66,7 @@ def build_store(
     new snapshot: with new calls, changed ones built anew, and without those that are gone. `restart` empties the
     store first. A listed shard that is lost is made again, in the same bytes. `wait_s` is how long a build waits for
     workers of `scheduler`. `part`: only these calls of the corpus (`parts.cut_corpus`), for `parts.merge_stores`.
+    `device`: `cpu`, `cuda` or `cuda:N` for the models, whose class becomes the recipe's; the recipe's own by default.
 
     Raises CorpusError for a corpus that cannot be listed, ConfigError and UsageError for wrong options, and for
     calls that are new, changed or gone where none of these is asked for; StoreError for a store of another
@@ -71,6 +74,8 @@ def build_store(
     memory, workers or scheduler give out: nothing of what they were making is published, and a rerun goes on.
     """
     reporter = reporter or SilentReporter()
+    place = device or recipe.device
+    recipe = recipe.model_copy(update={"device": device_class(place)})
     _check_tools(recipe)
     refuse_foreign(output_path(store))
     executor_of = make_executor(workers=workers, scheduler=scheduler, wait_s=wait_s, note=reporter.note)
@@ -105,7 +110,7 @@ def build_store(
             wanted = {entry.call_id for entry in changes.new} | (changes.changed.keys() if update else set())
             heard = [entry for entry in listed if target.lost or entry.call_id in wanted]
             used, whisper = choose_whisper(recipe, heard)
-            build = Build(used, target.root, root or found.root, recipe_files(used))
+            build = Build(used, target.root, root or found.root, recipe_files(used), place)
             run = StageRun(target, build, executor, reporter, refusals, recipe, whisper, own)
             retired: frozenset[str] | None = frozenset() if update else None
             if update and (changes.changed or changes.gone or target.lost):

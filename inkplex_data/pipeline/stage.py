@@ -28,12 +28,14 @@ from inkplex_data.plural import counted
 
 @dataclass(frozen=True)
 class Build:
-    """What all jobs of one build share. `recipe_files`: per recipe key, the identity of the files that it names."""
+    """What all jobs of one build share. `recipe_files`: per recipe key, the identity of the files that it names. `device`:
+    where models run, of the class that the recipe says: `cpu`, `cuda` or `cuda:N`."""
 
     recipe: Recipe
     store_root: Path
     corpus_root: Path
     recipe_files: dict[str, str] = field(default_factory=dict)
+    device: str = "cpu"
 
     @property
     def ledger(self) -> Ledger:
@@ -65,6 +67,11 @@ class Job:
         """In `Stage.run` it holds the keys that the stage declares and refuses every other."""
         return self.build.recipe
 
+    @property
+    def device(self) -> str:
+        """Where the stage's model runs."""
+        return self.build.device
+
 
 J = TypeVar("J", bound=Job)
 R = TypeVar("R")
@@ -77,7 +84,7 @@ class Stage(Generic[J, R]):
     `recipe`: the dotted recipe keys that `run` reads, and with them those of the stages that it asks itself
     (`after`). `result`: the dataclass that `run` returns. `head`: the field of it that the driver gets back;
     the rest stays in the working folder. `found_files`: files that only the work itself found. `unit`: what
-    progress counts. `needs_device`: whether it runs a model that an accelerator would speed up.
+    progress counts. `needs_device`: whether it runs a model on the build's device; then it declares the key `device`.
     """
 
     name: str

@@ -14,6 +14,7 @@ from inkplex_data.corpus.entry import CallEntry
 from inkplex_data.corpus.recordings.states_identity import differing_fields
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.build_call import CALL, CallJob
+from inkplex_data.pipeline.calls.calls_in_step import InStep
 from inkplex_data.pipeline.calls.prepare import CallInput
 from inkplex_data.pipeline.calls.scan_call import SCAN, Scan, ScanJob
 from inkplex_data.pipeline.execute import Executor
@@ -90,7 +91,7 @@ class StageRun:
         """Write or compare the identities of the build's tools; returns the codec's digest. Raises ConfigError."""
         recipe = self.build.recipe
         tokenizer = tools.tokenizer(recipe.text.tokenizer)
-        codec = tools.codec(recipe.codec.id).identity
+        codec = tools.codec(recipe.codec, self.build.device).identity
         identities = {
             "codec": codec.as_dict(),
             "tokenizer": dataclasses.asdict(tokenizer.identity),
@@ -113,7 +114,9 @@ class StageRun:
 
     def encode(self, jobs: Sequence[CallJob]) -> Iterator[CallJob]:
         """Build calls; each comes back when it is done or refused."""
-        for unit in self._perform(CALL, jobs, lambda job: (job.key,)):
+        rows = self.build.recipe.codec.batch_rows
+        run = self if rows < 4 else dataclasses.replace(self, executor=InStep(self.executor, rows))
+        for unit in run._perform(CALL, jobs, lambda job: (job.key,)):
             yield unit.job
 
     def _perform(

@@ -17,6 +17,7 @@ from inkplex_data.atomic import write_json
 from inkplex_data.config.recipe import Recipe, validation_faults
 from inkplex_data.errors import ConfigError, UsageError
 from inkplex_data.pipeline.ledger import LEDGER, LOCK, Ledger
+from inkplex_data.speech.codec_identity import same_codec, unusual_arithmetic
 from inkplex_data.store.catalog import KIND_OF, Catalog, IndexTable
 from inkplex_data.store.describe import (
     configuration_digest,
@@ -95,7 +96,7 @@ class Target:
             for part in ("codec", "tokenizer", "whisper")
             if self.described.get(part) is not None
             and wanted.get(part) is not None
-            and self.described[part] != wanted[part]
+            and not is_same_tool(part, self.described[part], wanted[part])
         ]
         if differing:
             raise ConfigError(
@@ -330,9 +331,15 @@ def differing_keys(stored: Any, wanted: Any, at: str = "") -> list[tuple[str, An
     return [] if stored == wanted else [(at, stored, wanted)]
 
 
+def is_same_tool(part: str, one: Any, other: Any) -> bool:
+    """Whether two descriptions of the tool `part` in `store.json` mean the same."""
+    return same_codec(one, other) if part == "codec" else bool(one == other)
+
+
 def named(part: Any) -> str:
     """A tool as `store.json` describes it, in a few words."""
     if not isinstance(part, dict):
         return str(part)
-    digest = f" ({str(part['sha256'])[:12]})" if part.get("sha256") else ""
-    return f"{part.get('id') or part.get('name')}{digest}"
+    told = [str(part["sha256"])[:12]] if part.get("sha256") else []
+    told += unusual_arithmetic(part)
+    return f"{part.get('id') or part.get('name')}" + (f" ({', '.join(told)})" if told else "")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from inkplex_data.config.recipe import CodecConfig
 from inkplex_data.pipeline.stamp import named_files
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from inkplex_data.memory.capture.inkling import Dtype, Inkling
     from inkplex_data.speech.align.transcribe import SpeechAligner
     from inkplex_data.speech.check.scorer import WhisperScorer
+    from inkplex_data.speech.codec_identity import StreamKind
     from inkplex_data.speech.codec_stream import Codec
     from inkplex_data.speech.diarize.diarizer import Diarizer
     from inkplex_data.speech.tokenizer import TextTokenizer
@@ -40,12 +42,16 @@ def _loaded_once(load: Callable[P, T]) -> Callable[P, T]:
     return get
 
 
+def codec(config: CodecConfig, device: str) -> Codec:
+    """The codec of a recipe, on a device: one per process, on one thread, since calls in parallel beat threads within a call."""
+    return _codec(config.id, device, config.batch_rows, config.stream)
+
+
 @_loaded_once
-def codec(spec: str) -> Codec:
-    """One Mimi per process, on one thread: calls in parallel beat threads within a call."""
+def _codec(spec: str, device: str, rows: int, stream: StreamKind) -> Codec:
     from inkplex_data.speech.codec import load_codec
 
-    return load_codec(spec, threads=1)
+    return load_codec(spec, device=device, threads=1, rows=rows, stream=stream)
 
 
 @_loaded_once
@@ -57,27 +63,27 @@ def tokenizer(path: str | None) -> TextTokenizer:
 
 
 @_loaded_once
-def aligner(whisper: str, forced: str, language: str) -> SpeechAligner:
+def aligner(whisper: str, forced: str, language: str, device: str) -> SpeechAligner:
     """Whisper and the forced aligner of a recipe."""
     from inkplex_data.speech.align.transcribe import SpeechAligner
 
-    return SpeechAligner(whisper, retime=forced, language=language)
+    return SpeechAligner(whisper, retime=forced, language=language, device=device)
 
 
 @_loaded_once
-def speech_scorer(whisper: str) -> WhisperScorer:
+def speech_scorer(whisper: str, device: str) -> WhisperScorer:
     """The Whisper that checks speech."""
     from inkplex_data.speech.check.scorer import WhisperScorer
 
-    return WhisperScorer(whisper)
+    return WhisperScorer(whisper, device=device)
 
 
 @_loaded_once
-def diarizer(spec: str, speakers: int | None) -> Diarizer:
+def diarizer(spec: str, speakers: int | None, device: str) -> Diarizer:
     """The diarizer of a recipe."""
     from inkplex_data.speech.diarize.diarizer import load_diarizer
 
-    return load_diarizer(spec, speakers=speakers)
+    return load_diarizer(spec, speakers=speakers, device=device)
 
 
 def bandwidth(name: str) -> BandwidthExtension | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +12,12 @@ from transformers.initialization import no_init_weights
 
 from inkplex_data.errors import CheckpointError, ConfigError, UsageError
 from inkplex_data.grid import CODEBOOKS
-from inkplex_data.heap import return_freed_memory
 from inkplex_data.speech.codec_decode import decode_windows
-from inkplex_data.speech.codec_identity import CodecIdentity
+from inkplex_data.speech.codec_identity import CHUNK_SAMPLES, CodecIdentity, StreamKind
+from inkplex_data.speech.codec_rows import MimiRows, encode_pair_rows, encode_rows
 from inkplex_data.speech.codec_stream import Codec, CodecStream, Codes, Samples, checked_codes
 from inkplex_data.speech.codec_weights import State, common_name, quantizers, state_sha256
 from inkplex_data.torch_settings import exact_convolutions, torch_threads
-
-TRIM_CHUNKS = 32
-"""Chunks, about a minute of audio, after which freed memory goes back to the system."""
 
 
 def build_model(state: State, *, where: str) -> MimiModel:
@@ -63,16 +60,25 @@ def build_model(state: State, *, where: str) -> MimiModel:
 class MimiCodec(Codec):
     """One loaded Mimi. Encoding streams in chunks of 25 frames; the first eight codebooks are used.
 
-    `model` is the `transformers.MimiModel`, `identity` what a store records.
+    `model` is the `transformers.MimiModel`, `identity` what a store records. With `rows` above 1 the model always sees
+    that many channels of 25 frames, silence where there are fewer or one has ended, so that a waveform's codes
+    are the same whatever is encoded beside it. Raises ConfigError for a device that is not there.
     """
 
     def __init__(
-        self, codec_id: str, state: State, untrained: bool, *, device: str = "cpu", threads: int = 1
+        self,
+        codec_id: str,
+        state: State,
+        untrained: bool,
+        *,
+        device: str = "cpu",
+        threads: int = 1,
+        rows: int = 1,
+        stream: StreamKind = "whole",
     ) -> None:
-        if threads < 1:
-            raise UsageError(f"a codec needs at least one thread, got {threads}")
+        if threads < 1 or rows < 1:
+            raise UsageError(f"a codec needs at least one thread and one row, got {min(threads, rows)}")
         self.model = build_model(state, where=codec_id)
-        self.identity = CodecIdentity(codec_id, state_sha256(state), untrained)
         self.threads = threads
         try:
             self.device = torch.device(device)
@@ -83,6 +89,9 @@ class MimiCodec(Codec):
                 where="--device",
                 next_step="Use --device cpu, or install a torch build for this accelerator.",
             ) from error
+        self.identity = CodecIdentity(
+            codec_id, state_sha256(state), untrained, device=self.device.type, batch_rows=rows, stream=stream
+        )
 
     def __repr__(self) -> str:
         return f"MimiCodec({self.identity.id!r}, sha256={self.identity.sha256[:12]}…)"
@@ -90,6 +99,23 @@ class MimiCodec(Codec):
     def stream(self) -> MimiStream:
         """A new encoder stream; the codec's state starts afresh with each."""
         return MimiStream(self)
+
+    def encode_batch(self, waveforms: Sequence[Iterable[npt.ArrayLike]]) -> list[Codes]:
+        if self.identity.batch_rows == 1:
+            return super().encode_batch(waveforms)
+        return encode_rows(self.rows(), waveforms)
+
+    def encode_pair(self, pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> Codes:
+        if self.identity.batch_rows == 1:
+            return super().encode_pair(pairs)
+        return encode_pair_rows(self.rows(), pairs)
+
+    def rows(self) -> MimiRows:
+        """Channels in lockstep, at their beginning."""
+        said = self.identity
+        return MimiRows(
+            self.model, said.batch_rows, live=said.stream == "live", device=self.device, threads=self.threads
+        )
 
     def decode(self, codes: npt.ArrayLike) -> Samples:
         """Waveform float32 [frames × 1,920] of codes [8, frames]; memory does not grow with the length.
@@ -108,52 +134,18 @@ class MimiStream(CodecStream):
 
     def __init__(self, codec: MimiCodec) -> None:
         super().__init__()
-        self._codec = codec
-        self._cache: Any = None
-        self._padding_cache: Any = None
-        self._state: dict[str, torch.Tensor] = {}
-        self._chunks = 0
+        self._rows = codec.rows()
 
     def finish(self) -> Codes:
         codes = super().finish()
-        self._cache = self._padding_cache = None
-        self._state.clear()
+        self._rows.forget()
         return codes
 
     def encode_chunk(self, samples: Samples, codes: Codes) -> None:
-        codec = self._codec
-        with torch.inference_mode(), torch_threads(codec.threads), exact_convolutions(codec.device):
-            # A copy: Mimi's padding cache keeps views of its input, and the buffer is filled again.
-            chunk = torch.tensor(samples, device=codec.device)[None, None]
-            output = codec.model.encode(
-                chunk,
-                num_quantizers=CODEBOOKS,
-                encoder_cache=self._cache,
-                padding_cache=self._padding_cache,
-                use_streaming=True,
-            )
-            codes[:] = output.audio_codes[0].T.cpu().numpy()
-            self._keep(output.encoder_cache, output.padding_cache)
-        self._chunks += 1
-        if self._chunks % TRIM_CHUNKS == 0:
-            return_freed_memory()
-
-    def _keep(self, cache: Any, padding_cache: Any) -> None:
-        """Carry Mimi's state over to the next chunk, in the same memory each time.
-
-        The caches hold views of the last few columns of every layer's input, which keep whole chunks of
-        activations alive.
-        """
-        states = padding_cache.padding_cache
-        for index, state in enumerate(states):
-            states[index] = self._in_place(f"padding {index}", state)
-        for index, layer in enumerate(cache.layers):
-            layer.keys = self._in_place(f"keys {index}", layer.keys)
-            layer.values = self._in_place(f"values {index}", layer.values)
-        self._cache, self._padding_cache = cache, padding_cache
-
-    def _in_place(self, name: str, state: torch.Tensor) -> torch.Tensor:
-        kept = self._state.get(name)
-        if kept is None or kept.shape != state.shape:
-            kept = self._state[name] = torch.empty(state.shape, dtype=state.dtype, device=state.device)
-        return kept.copy_(state)
+        rows = self._rows
+        if rows.count == 1:
+            codes[:] = rows.step(samples[None])[0]
+            return
+        beside = np.zeros((rows.count, CHUNK_SAMPLES), np.float32)
+        beside[0, : len(samples)] = samples
+        codes[:] = rows.step(beside)[0, : len(codes)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -49,6 +49,13 @@ class Codec(ABC):
         pieces = [chunks] if isinstance(chunks, np.ndarray) else chunks
         parts = [stream.push(piece) for piece in pieces]
         return np.concatenate([*parts, stream.finish()])
+
+    def encode_batch(self, waveforms: Sequence[Iterable[npt.ArrayLike]]) -> list[Codes]:
+        """Codes uint16 [frames, 8] of several waveforms, each as `encode` gives them; a codec that can runs them in step.
+
+        Raises UsageError for more waveforms than the codec has rows.
+        """
+        return [self.encode(waveform) for waveform in waveforms]
 
     def encode_pair(self, pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> Codes:
         """Codes uint16 [frames, 16] of two waveforms of one length that come in step, each a stream of its own.

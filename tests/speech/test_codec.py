@@ -91,10 +91,10 @@ def test_state_stops_growing_once_the_window_is_full(untrained_codec: MimiCodec)
     sizes = []
     for _ in range(6):
         assert stream.push(noise.normal(scale=0.1, size=CHUNK_SAMPLES).astype(np.float32)).shape == (25, 8)
-        tensors = [tensor for layer in stream._cache.layers for tensor in (layer.keys, layer.values)]
-        tensors += [tensor for tensor in stream._padding_cache.padding_cache if tensor is not None]
+        tensors = [tensor for layer in stream._rows.cache.layers for tensor in (layer.keys, layer.values)]
+        tensors += [tensor for tensor in stream._rows.padding_cache.padding_cache if tensor is not None]
         sizes.append(sum(tensor.untyped_storage().nbytes() for tensor in tensors))
-        assert max(layer.keys.shape[-2] for layer in stream._cache.layers) <= 249
+        assert max(layer.keys.shape[-2] for layer in stream._rows.cache.layers) <= 249
     # Fifty positions a chunk: the window is full from the fifth on, with 249 positions of eight layers.
     assert sizes[0] < sizes[4] == sizes[5]
     assert sizes[5] < 1.1 * 8 * 2 * 249 * 512 * 4
@@ -166,4 +166,9 @@ def test_identity_is_plain_data_without_paths(untrained_codec: MimiCodec) -> Non
         "chunk_frames": 25,
         "frame_samples": 1_920,
         "sample_rate_hz": 24_000,
+        "device": "cpu",
+        "dtype": "float32",
+        "tf32": False,
+        "batch_rows": 1,
+        "stream": "whole",
     }

@@ -57,7 +57,7 @@ def _hear(job: AgentSideJob) -> Hear:
     words = job.recipe.words
     model = words.whisper
     assert isinstance(model, str)  # `choose_whisper` has left one
-    return lambda samples: tools.aligner(model, words.aligner, words.language).text(samples)
+    return lambda samples: tools.aligner(model, words.aligner, words.language, job.device).text(samples)
 
 
 AGENT_SIDE: Final = Stage(
@@ -67,6 +67,7 @@ AGENT_SIDE: Final = Stage(
     run=guess_side,
     recipe=(
         "audio.agent_confidence",
+        "device",
         "words.aligner",
         "words.language",
         "words.whisper",

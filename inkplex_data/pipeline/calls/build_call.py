@@ -48,6 +48,7 @@ from inkplex_data.pipeline.recordings import ReadRecording
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stage import Job, Stage
 from inkplex_data.problems import Problem, ProblemLog, refusal
+from inkplex_data.speech.codec_stream import Codec
 from inkplex_data.speech.interleave import TextStream, Word, interleave
 from inkplex_data.store.format import WORDS
 from inkplex_data.store.shard import CallPart, empty
@@ -82,6 +83,8 @@ class CallJob(Job):
     """What the plan has to tell about the call."""
     family_reason: str | None = None
     """Why it is of another family than the corpus says."""
+    codec: Codec | None = field(default=None, compare=False)
+    """The build's codec as a call sees it that is encoded in step with others."""
 
     @property
     def entry(self) -> CallEntry:
@@ -137,7 +140,8 @@ def build_call(job: CallJob, folder: Path) -> CallPart:
     if job.entry.sidecar is not None:
         made = [*streams.resampling(), *made]
     sidecar = recorded(sidecar, entry.call_id, made, constructed=bool(plan.cuts or playback.silenced))
-    encoded = encode(streams, recipe, augmentation)
+    codec = job.codec or tools.codec(recipe.codec, job.device)
+    encoded = encode(streams, codec, augmentation)
     versions = empty(VERSIONS)
     if job.memory is not None and recipe.memory is not None:
         tokens, whole = (load_field(job.memory.folder, ReadRecording, name) for name in ("tokens", "whole"))
@@ -314,7 +318,7 @@ def _row(job: CallJob, text: TextStream, sidecar: Sidecar | None, *, dropped: in
         "pad_fraction": None if job.recipe.words.source == "none" else text.pad_fraction,
         "response_start_frame": None if sidecar is None else response_frame(sidecar, scan.frames),
         "audio_sha256": scan.audio_sha256,
-        "codec": tools.codec(job.recipe.codec.id).identity.id,
+        "codec": tools.codec(job.recipe.codec, job.device).identity.id,
         "source": entry.source,
         "clip_start_us": entry.clip.start_us if entry.clip else None,
         "clip_end_us": entry.clip.end_us if entry.clip else None,
@@ -366,7 +370,15 @@ CALL: Final = Stage(
     version=12,
     result=CallPart,
     run=build_call,
-    recipe=("audio.bandwidth", "augment", "codec.id", "memory.window", "text", "words.uncertainty_limit_s"),
+    recipe=(
+        "audio.bandwidth",
+        "augment",
+        "codec",
+        "device",
+        "memory.window",
+        "text",
+        "words.uncertainty_limit_s",
+    ),
     after=(SCAN,),
     needs_device=True,
 )

@@ -15,9 +15,7 @@ from inkplex_data.audio.augment_streams import change_agent, change_caller
 from inkplex_data.audio.files.blocks import twice
 from inkplex_data.audio.files.decoders import Samples
 from inkplex_data.audio.levels import frame_energy_db
-from inkplex_data.config.recipe import Recipe
 from inkplex_data.grid import LEVEL_FLOOR_DB
-from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import Augmentation
 from inkplex_data.pipeline.calls.call_streams import CallStreams
 from inkplex_data.speech.codec_identity import CHUNK_FRAMES
@@ -37,7 +35,7 @@ class Encoded:
     activity: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 
 
-def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | None = None) -> Encoded:
+def encode(streams: CallStreams, codec: Codec, augmentation: Augmentation | None = None) -> Encoded:
     """Encode agent and caller, changed as `augmentation` says. Turns are heard before noise and echo come in.
 
     Raises CallRefused where the audio differs from its scan.
@@ -56,7 +54,6 @@ def encode(streams: CallStreams, recipe: Recipe, augmentation: Augmentation | No
         caller = change_caller(caller, plan, around)
     levels: tuple[list[Levels], list[Levels]] = ([], [])
     sides = zip(_measured(agent, levels[0]), _measured(caller, levels[1]), strict=True)
-    codec = tools.codec(recipe.codec.id)
     codes = _beside_silence(codec, sides) if streams.audio.is_single else codec.encode_pair(sides)
     return Encoded(
         codes,

@@ -54,7 +54,7 @@ def listen(job: SpeechCheckJob, folder: Path) -> MeasuredSpeech:
     assert job.recipe.check_speech is not None
     # One thread: calls run side by side, and sums over threads differ in their last bits.
     with torch_threads(1):
-        scorer = tools.speech_scorer(job.recipe.check_speech.model)
+        scorer = tools.speech_scorer(job.recipe.check_speech.model, job.device)
         samples = job.audio.voice("agent", RATE_HZ)
         return MeasuredSpeech(dataclasses.asdict(measure(samples, job.words, scorer)))
 
@@ -64,7 +64,7 @@ SPEECH_CHECK: Final = Stage(
     version=2,
     result=MeasuredSpeech,
     run=listen,
-    recipe=("check_speech.model",),
+    recipe=("check_speech.model", "device"),
     needs_device=True,
 )
 SPEECH_CHECK_KEYS: Final = (

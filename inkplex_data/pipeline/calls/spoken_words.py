@@ -43,7 +43,7 @@ def hear_words(job: SpokenWordsJob, folder: Path) -> SpokenWords:
 
     settings = job.recipe.words
     assert isinstance(settings.whisper, str)  # `choose_whisper` has left one
-    aligner = tools.aligner(settings.whisper, settings.aligner, settings.language)
+    aligner = tools.aligner(settings.whisper, settings.aligner, settings.language, job.device)
     log = ProblemLog(job.entry.call_id, strict=job.recipe.strict)
     write_words(
         folder / WORDS, align_entry(job.entry, aligner, log, rule=job.rule, text=job.text, audio=job.audio)
@@ -56,6 +56,6 @@ SPOKEN_WORDS: Final = Stage(
     version=4,
     result=SpokenWords,
     run=hear_words,
-    recipe=("strict", "words.aligner", "words.language", "words.whisper"),
+    recipe=("device", "strict", "words.aligner", "words.language", "words.whisper"),
     needs_device=True,
 )

@@ -50,7 +50,7 @@ def divide_call(job: TwoStreamsJob, folder: Path) -> DividedCall:
     made = divide(
         job.channel,
         (folder / AUDIO).with_suffix(""),
-        diarizer=None if job.turns else tools.diarizer(settings.diarizer, settings.speakers),
+        diarizer=None if job.turns else tools.diarizer(settings.diarizer, settings.speakers, job.device),
         rttm=job.turns,
         # A call and its exchanged twin hold one sound, so `random` has to choose alike.
         call_id=job.call_id.removesuffix(swap.SUFFIX) if job.swapped else job.call_id,
@@ -85,6 +85,7 @@ TWO_STREAMS: Final = Stage(
         "audio.main_speaker",
         "audio.seed",
         "audio.speakers",
+        "device",
         "strict",
     ),
     needs_device=True,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from inkplex_data.corpus.recordings.states_identity import differing_fields
 from inkplex_data.errors import ConfigError, StoreError, UsageError
 from inkplex_data.pipeline.ledger import is_locked
-from inkplex_data.pipeline.target import differing_keys, named
+from inkplex_data.pipeline.target import differing_keys, is_same_tool, named
 from inkplex_data.plural import shown
 from inkplex_data.store.reader import Store, open_store
 
@@ -86,4 +86,4 @@ def _differing(part: str, other: Any, own: Any) -> list[str]:
         return [f"{key}: {old!r} and {new!r}" for key, old, new in keys if key != "name"]
     if part == "model":
         return [f"model: {what}" for what in differing_fields(other, own)]
-    return [f"{part}: {named(other)} and {named(own)}"] if other != own else []
+    return [] if is_same_tool(part, other, own) else [f"{part}: {named(other)} and {named(own)}"]

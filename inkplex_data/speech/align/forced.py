@@ -43,9 +43,9 @@ class ForcedAligner(Protocol):
         ...
 
 
-def load_aligner(spec: str = "pocketsphinx") -> ForcedAligner:
+def load_aligner(spec: str = "pocketsphinx", *, device: str = "cpu") -> ForcedAligner:
     """`pocketsphinx`, or a folder or hub id of a `transformers` CTC model. Raises CheckpointError."""
-    return PocketAligner() if spec == "pocketsphinx" else CtcAligner(spec)
+    return PocketAligner() if spec == "pocketsphinx" else CtcAligner(spec, device=device)
 
 
 class PocketAligner:

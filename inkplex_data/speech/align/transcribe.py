@@ -191,7 +191,7 @@ class SpeechAligner:
         if self.retime == NO_RETIMING:
             return None
         if self._forced is None:
-            self._forced = load_aligner(self.retime)
+            self._forced = load_aligner(self.retime, device=self.device)
         found = self._forced.align(samples, words)
         return None if found is None else filled(found, 0, len(samples) * 1_000_000 // RATE_HZ)
 

@@ -17,10 +17,11 @@ BATCH: Final = 16
 class WhisperScorer:
     """Whisper as a judge: what it hears, and how likely it finds given texts, in float32 [n] of up to 30 s."""
 
-    def __init__(self, model: str = PACKAGED) -> None:
+    def __init__(self, model: str = PACKAGED, *, device: str = "cpu") -> None:
         """Raises CheckpointError where the model cannot be had, MissingLibraryError where a package is absent."""
         self._whisper = require("whisper", extra="align", needed_for=NEEDED_FOR)
-        self._model = load_whisper(model)
+        self._model = load_whisper(model, device=device)
+        self._device = device
         self._tokens = self._whisper.tokenizer.get_tokenizer(
             self._model.is_multilingual, language="en", task="transcribe"
         )
@@ -32,7 +33,7 @@ class WhisperScorer:
         audio = self._whisper.pad_or_trim(torch.from_numpy(samples))
         mel = self._whisper.log_mel_spectrogram(audio, self._model.dims.n_mels)
         with torch.no_grad():
-            return self._model.embed_audio(mel[None])
+            return self._model.embed_audio(mel[None].to(self._device))
 
     def heard(self, features: Any) -> str:
         """The most likely text, greedily."""
@@ -77,7 +78,8 @@ class WhisperScorer:
 
         decoder = self._model.decoder
         longest = max(map(len, rows))
-        tokens = torch.tensor([[*row, *[self._tokens.eot] * (longest - len(row))] for row in rows])
+        padded = [[*row, *[self._tokens.eot] * (longest - len(row))] for row in rows]
+        tokens = torch.tensor(padded, device=self._device)
         with torch.no_grad():
             cache = self._cross(features, len(rows))
             # The decoder's own forward, with logits for the wanted places alone: they are most of its work.
@@ -87,7 +89,9 @@ class WhisperScorer:
             hidden = decoder.ln(hidden[:, start - 1 :])
             logits = (hidden @ decoder.token_embedding.weight.T).float()
             chosen = logits.gather(2, tokens[:, start:, None])[..., 0] - logits.logsumexp(-1)
-        return [np.asarray(own[: len(row) - start].double()) for own, row in zip(chosen, rows, strict=True)]
+        return [
+            np.asarray(own[: len(row) - start].double().cpu()) for own, row in zip(chosen, rows, strict=True)
+        ]
 
     def _cross(self, features: Any, rows: int) -> dict[Any, Any]:
         """Keys and values of cross-attention, computed once for all rows, in Whisper's own form of a cache."""

@@ -44,12 +44,13 @@ class Diarizer(Protocol):
         ...
 
 
-def load_diarizer(spec: str = "offline", *, speakers: int | None = None) -> Diarizer:
+def load_diarizer(spec: str = "offline", *, speakers: int | None = None, device: str = "cpu") -> Diarizer:
     """`offline`, or a folder, configuration file or hub id of a pyannote.audio pipeline. `speakers` where known.
+    `device` is the pipeline's; the offline diarizer is small and stays on the CPU.
 
     Raises CheckpointError and MissingLibraryError.
     """
-    return OfflineDiarizer(speakers) if spec == "offline" else PyannoteDiarizer(spec, speakers)
+    return OfflineDiarizer(speakers) if spec == "offline" else PyannoteDiarizer(spec, speakers, device)
 
 
 class OfflineDiarizer:
@@ -90,7 +91,7 @@ class OfflineDiarizer:
 class PyannoteDiarizer:
     """A pyannote.audio 4 pipeline, such as `pyannote/speaker-diarization-community-1` or a local copy of it."""
 
-    def __init__(self, spec: str, speakers: int | None = None) -> None:
+    def __init__(self, spec: str, speakers: int | None = None, device: str = "cpu") -> None:
         audio = require("pyannote.audio", extra="pyannote", needed_for="a pyannote pipeline")
         self.name = f"pyannote:{Path(spec).name}"
         self._speakers = speakers
@@ -110,6 +111,10 @@ class PyannoteDiarizer:
             ) from error
         if pipeline is None:
             raise _unavailable(spec, "access is not granted")
+        if device != "cpu":  # where it is already
+            import torch
+
+            pipeline.to(torch.device(device))
         self._pipeline: Any = pipeline
 
     def turns(self, samples: Samples) -> list[SpeakerTurn]:
