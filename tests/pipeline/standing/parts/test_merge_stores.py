@@ -144,14 +144,22 @@ def test_other_stores_follow_each_other_with_new_numbers(made: Standing, tmp_pat
         assert np.array_equal(own, same)
 
 
-def test_the_same_audio_in_two_families_leaves_one_out(made: Standing, tmp_path: Path) -> None:
-    """What a part cannot know: the later call goes, and the rest of its shard stays, each array read back."""
+@pytest.mark.parametrize("channels", [{"agent": 0, "caller": 1}, {"agent": 1, "caller": 0}], ids=["same", "exchanged"])
+def test_the_same_audio_in_two_families_leaves_one_out(
+    channels: dict[str, int], made: Standing, tmp_path: Path
+) -> None:
+    """What a part cannot know: the later call goes, also with its channels exchanged, and the prefix that has its voice;
+    the rest of its shard stays, each array read back."""
     corpora = []
     for name, lines in (
         ("one", [one for one in made.lines if one["id"] in "ac"]),
         (
             "two",
-            [{**one, "id": f"{one['id']}2", "family": "other"} for one in made.lines if one["id"] in "ab"],
+            [
+                {**one, "id": f"{one['id']}2", "family": "other", "channels": channels}
+                for one in made.lines
+                if one["id"] in "ab"
+            ],
         ),
     ):
         manifest = made.folder / f"same-{name}.jsonl"
@@ -166,6 +174,12 @@ def test_the_same_audio_in_two_families_leaves_one_out(made: Standing, tmp_path:
     assert not verify_store(tmp_path / "store")
     store, before = ink.open_store(tmp_path / "store"), ink.open_store(corpora[1])
     assert store.call_ids == ["a", "c", "b2"]
+    own = before.call("b2").row["prefix_id"]
+    assert before.prefix_by_id(own).row["voice_source"].startswith("call:a2@")
+    assert own not in store.prefixes().collect()["prefix_id"]
+    assert store.call("b2").row["prefix_id"] is None
+    [note] = store.problems().filter(call_id="b2", code="prefix-no-voice").collect()["message"]
+    assert "from 'a2', which is left out" in note
     assert np.array_equal(store.call("b2").codes, before.call("b2").codes)
     assert store.problems().filter(call_id="a2").collect()["code"].to_list() == ["audio-in-two-families"]
     assert store.recordings().collect()["recording_id"].to_list() == ["red", "blue"]
