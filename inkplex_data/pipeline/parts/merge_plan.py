@@ -17,8 +17,8 @@ from inkplex_data.corpus.sidecars.sidecar_models import Identity
 from inkplex_data.errors import StoreError
 from inkplex_data.memory.partners import Candidate, PartnerRings
 from inkplex_data.memory.twins import root_of
-from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
 from inkplex_data.pipeline.planning.prefix_voices import VoiceSample
+from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
 from inkplex_data.plural import shown
 from inkplex_data.problems import Problem
 
@@ -90,7 +90,7 @@ class _Merge:
 
     def plan(self) -> MergePlan:
         rows = [
-            {**row, "source": place}
+            {**row, "source": place, "before": row["family"]}
             for place, source in enumerate(self.sources)
             for row in source.calls.iter_rows(named=True)
         ]
@@ -101,7 +101,6 @@ class _Merge:
         )
         self._refuse_twice(rows)
         splits = self._splits(rows)
-        before = {row["call_id"]: row["family"] for row in rows}
         reasons: dict[str, str] = {}
         rows = self._joined(rows, splits, self._related(rows), "family-contradicts", reasons)
         rows = self._without_shared_audio(rows)
@@ -124,9 +123,7 @@ class _Merge:
         )
         return MergePlan(
             calls={
-                row["call_id"]: _settled(
-                    ix, row, rings.partner(row["call_id"]), before[row["call_id"]], reasons, voiced
-                )
+                row["call_id"]: _settled(ix, row, rings.partner(row["call_id"]), reasons, voiced)
                 for ix, row in enumerate(rows)
             },
             recording_ix=self._recording_ix(rows, recording_of),
@@ -301,15 +298,14 @@ def _settled(
     ix: int,
     row: Mapping[str, Any],
     partner: str | None,
-    before: str,
     reasons: Mapping[str, str],
     cut_from: Mapping[str, str],
 ) -> Settled:
     call_id, family, prefix_id = row["call_id"], row["family"], row["prefix_id"]
     notes, reason = [], None
-    if family != before:
-        reason = reasons[before]
-        what = f"its family {before!r} is part of family {family!r}: {reason}"
+    if family != row["before"]:
+        reason = reasons[row["before"]]
+        what = f"its family {row['before']!r} is part of family {family!r}: {reason}"
         notes.append(Problem.of("family-joined", call_id, what))
     if prefix_id in cut_from:
         what = f"its prefix had its voice from {cut_from[prefix_id]!r}, which is left out, and is left out with it"
