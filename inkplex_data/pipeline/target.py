@@ -113,11 +113,15 @@ class Target:
     # Shards of this build: what they hold is noted before they are published, so that a rerun can tell
     # a shard of its own plan from one that an earlier, different corpus left behind.
 
-    def is_published(self, kind: ShardKind, shard: int, stamp_: str) -> bool:
-        """Whether the shard is there as this plan wants it. One that differs is removed."""
+    def holds(self, kind: ShardKind, shard: int, stamp_: str) -> bool:
+        """Whether the shard is there as this plan wants it."""
         published = (self.root / shard_folder(kind, shard) / "shard.json").is_file()
+        return published and self._noted(kind, shard) == stamp_
+
+    def is_published(self, kind: ShardKind, shard: int, stamp_: str) -> bool:
+        """As `holds`. One that differs is removed."""
         if self._noted(kind, shard) == stamp_:
-            return published
+            return self.holds(kind, shard, stamp_)
         withdraw(self.root / shard_folder(kind, shard))
         return False
 
