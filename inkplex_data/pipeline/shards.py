@@ -39,6 +39,7 @@ EXTRA_COLUMNS = {
     "input_sha256": pl.String(),
     "inputs": pl.String(),
     "audio_fingerprint": pl.Binary(),
+    "exchanged_sha256": pl.String(),
     "agent_channel": pl.Int32(),
     "caller_channel": pl.Int32(),
     "clip_start_us": pl.Int64(),
@@ -67,7 +68,8 @@ def _built(job: CallJob) -> CallPart:
     part = CALL.do(job)
     # A unit's row is kept as JSON, which has no bytes.
     fingerprint = base64.b64decode(job.scan.audio_fingerprint)
-    return dataclasses.replace(part, row=part.row | {"audio_fingerprint": fingerprint})
+    heard = {"audio_fingerprint": fingerprint, "exchanged_sha256": job.scan.exchanged_sha256 or None}
+    return dataclasses.replace(part, row=part.row | heard)
 
 
 def write_call_shard(

@@ -164,7 +164,8 @@ def refuse_foreign(root: Path) -> None:
         return
     if root.is_dir():
         names = {path.name for path in root.iterdir()}
-        begun = (root / LEDGER / LOCK).exists()
+        # One that was stopped before it had its lock has nothing else either.
+        begun = (root / LEDGER / LOCK).exists() or (names == {LEDGER} and _is_empty(root / LEDGER))
         if not names or (begun and all(name in STORE_NAMES or _is_temporary(name) for name in names)):
             return
     raise UsageError(
@@ -286,6 +287,10 @@ def _past(column: pl.Series) -> int:
 def _is_temporary(name: str) -> bool:
     """Whether a file or folder is one that becomes something by rename: `.tmp-…` and `.NAME.PID.tmp`."""
     return name.startswith(".tmp-") or (name.startswith(".") and name.endswith(".tmp"))
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _remove_temporary(folder: Path) -> None:
