@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.build_call import CallJob
@@ -21,6 +21,8 @@ SIDES: Final = 2
 SORTED_GROUPS: Final = 16
 """So many groups' calls are sorted by length among themselves: shards are finished nearly in order, and few rows idle."""
 
+A = TypeVar("A")
+R = TypeVar("R")
 Perform = Callable[[CallJob], Any]
 
 
@@ -36,10 +38,11 @@ class InStep:
         return self._executor.workers
 
     def map(
-        self, function: Perform, arguments: Sequence[CallJob], *, alone: bool = False
-    ) -> Iterator[Outcome[Any]]:
-        groups = groups_of([job.scan.frames for job in arguments], 1 if alone else self._calls)
-        units = [(function, tuple(arguments[index] for index in group)) for group in groups]
+        self, function: Callable[[A], R], arguments: Sequence[A], *, alone: bool = False
+    ) -> Iterator[Outcome[R]]:
+        perform, jobs = cast(Perform, function), cast(Sequence[CallJob], arguments)
+        groups = groups_of([job.scan.frames for job in jobs], 1 if alone else self._calls)
+        units = [(perform, tuple(jobs[index] for index in group)) for group in groups]
         again: list[int] = []
         for outcome in self._executor.map(_build_group, units, alone=alone):
             group = groups[outcome.index]
