@@ -28,8 +28,9 @@ setup: $(VENV)/.dev  ## Install everything, with the tools for development
 demo: $(VENV)/.demo  ## Install, build the example corpus and show the result
 	$(BIN)/inkplex-data demo
 
-demo-train: $(VENV)/.demo-train  ## Train on a made task on the CPU and show that the memory is read (a few minutes)
+demo-train: $(VENV)/.demo-train  ## Train on a made task on the CPU and show that the memory is read, then a small speech model (minutes)
 	$(BIN)/python examples/demo_train.py
+	$(BIN)/python examples/demo_voice.py
 
 test: $(VENV)/.dev  ## Install, then lint and test (tests that take over a minute are in test-slow)
 	$(BIN)/ruff check .
