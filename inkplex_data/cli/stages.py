@@ -101,7 +101,8 @@ def encode(
     if out.suffix not in {".npy", ".npz"}:
         raise UsageError(f"-o takes a .npy or .npz file (got {out.name!r})")
     files = open_files(audio)
-    mimi = load_codec(_recipe(None, {"codec.id": codec}).codec.id)
+    recipe = _recipe(None, {"codec.id": codec})
+    mimi = load_codec(recipe.codec, recipe.device)
     if files.agent.channels == 1:
         voice = ChannelRef(files.agent)
         samples = resampled_samples(files.agent.count_samples(), files.agent.sample_rate_hz)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.build_call import CallJob
@@ -21,7 +21,8 @@ SIDES: Final = 2
 SORTED_GROUPS: Final = 16
 """So many groups' calls are sorted by length among themselves: shards are finished nearly in order, and few rows idle."""
 
-Perform = Callable[[CallJob], Any]
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class InStep:
@@ -36,9 +37,11 @@ class InStep:
         return self._executor.workers
 
     def map(
-        self, function: Perform, arguments: Sequence[CallJob], *, alone: bool = False
-    ) -> Iterator[Outcome[Any]]:
-        groups = groups_of([job.scan.frames for job in arguments], 1 if alone else self._calls)
+        self, function: Callable[[A], R], arguments: Sequence[A], *, alone: bool = False
+    ) -> Iterator[Outcome[R]]:
+        """As executors do, for arguments that are `CallJob`s."""
+        frames = [job.scan.frames for job in cast(Sequence[CallJob], arguments)]
+        groups = groups_of(frames, 1 if alone else self._calls)
         units = [(function, tuple(arguments[index] for index in group)) for group in groups]
         again: list[int] = []
         for outcome in self._executor.map(_build_group, units, alone=alone):
@@ -69,7 +72,7 @@ def groups_of(frames: Sequence[int], calls: int) -> list[tuple[int, ...]]:
     return found
 
 
-def _build_group(unit: tuple[Perform, tuple[CallJob, ...]]) -> list[tuple[Any, Exception | None]]:
+def _build_group(unit: tuple[Callable[[Any], Any], tuple[Any, ...]]) -> list[tuple[Any, Exception | None]]:
     """What became of each call of a group: value, or the exception that stopped it."""
     from inkplex_data.speech.codec_lockstep import Lockstep, SharedCodec
     from inkplex_data.speech.codec_mimi import MimiCodec
@@ -82,7 +85,7 @@ def _build_group(unit: tuple[Perform, tuple[CallJob, ...]]) -> list[tuple[Any, E
     batch = Lockstep(codec, len(jobs)) if isinstance(codec, MimiCodec) else None
 
     def one(place: int) -> tuple[Any, Exception | None]:
-        job = jobs[place]
+        job: CallJob = jobs[place]
         if batch is not None and isinstance(codec, MimiCodec):
             job = dataclasses.replace(job, codec=SharedCodec(codec, batch, place))
         try:
