@@ -29,6 +29,8 @@ from inkplex_data.clock import SAMPLE_RATE_HZ, us_to_samples
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 """Their first pieces differ in the small tokenizer."""
+FAILED = "Failed."
+"""What the agent says where the tool fails."""
 WORD_US = 320_000
 METHOD = "the script of the made task"
 
@@ -67,8 +69,11 @@ def say(call: Call, side: Side, text: str, at_us: int, *, pitch_hz: float, seed:
     return turn
 
 
-def made_scene(name: str, family: str, split: str, day: str, *, seed: int) -> Scene:
-    """One call and the work behind it. Calls of one seed are the same until the tool returns `day`."""
+def made_scene(
+    name: str, family: str, split: str, day: str | None, *, seed: int, later_day: str | None = None
+) -> Scene:
+    """One call and the work behind it. Calls of one seed are the same until the tool returns `day`, or fails where that
+    is None. `later_day`: what a second result says, which takes the place of the first before the agent speaks."""
     draw = np.random.default_rng(seed)
     call, work = Call("made", "made"), Work(name)
     scene = Scene(
@@ -81,11 +86,62 @@ def made_scene(name: str, family: str, split: str, day: str, *, seed: int) -> Sc
     first = work.request([asked, assistant(asked.available_us)], asked.available_us, after=prepared)
     first.generate("tool_call", "get_day<|call|>")
     found_us = first.clock_us + int(draw.integers(5, 25)) * 10_000
-    told = Part("tool_result", f"<|start|>get_day<|message|> {day} <|end|>", found_us)
-    second = work.request([told], found_us, after=first)
+    second = work.request([_told(day, found_us)], found_us, after=first)
     found = second.segments["request-2.tool_result"]
-    scene.response = say(call, "agent", day, scene.after(found, 300_000), pitch_hz=110, seed=seed + 1)
+    if day is None:
+        scene.failed.add(found.id)
+    if later_day is not None:
+        third = work.request([_told(later_day, second.clock_us)], second.clock_us, after=second)
+        scene.superseded[found.id] = "request-3.tool_result"
+        found = third.segments["request-3.tool_result"]
+    said = later_day or day or FAILED
+    scene.response = say(call, "agent", said, scene.after(found, 300_000), pitch_hz=110, seed=seed + 1)
     return scene.finish(tail_us=250_000)
+
+
+def _told(day: str | None, at_us: int) -> Part:
+    return Part("tool_result", f"<|start|>get_day<|message|> {day or 'error'} <|end|>", at_us)
+
+
+def branch_scenes(train: int, validation: int, *, seed: int = 0) -> list[Scene]:
+    """Calls of every kind of branch. Of seven training calls five are told a day, one is told another afterwards, and of
+    one the tool fails; each validation call has a twin of each kind: another day, failed, and superseded."""
+    draw = np.random.default_rng(seed)
+    scenes = []
+    for number in range(train + validation):
+        if number % len(DAYS) == 0:
+            order = draw.permutation(len(DAYS))
+        split = "train" if number < train else "validation"
+        day = int(order[number % len(DAYS)])
+        own, other, third = (
+            DAYS[(day + step) % len(DAYS)] for step in (0, 1 + number % 4, 1 + (number + 1) % 4)
+        )
+        name, call_seed = f"day-{number:03}", seed * 10_000 + number
+        if split == "train":
+            kind = number % 7
+            scenes.append(
+                made_scene(
+                    name,
+                    name,
+                    split,
+                    None if kind == 6 else own,
+                    seed=call_seed,
+                    later_day=other if kind == 5 else None,
+                )
+            )
+            continue
+        scenes.append(made_scene(name, name, split, own, seed=call_seed))
+        for kind, result, later in (
+            ("other", other, None),
+            ("failed", None, None),
+            ("superseded", own, third),
+        ):
+            twin = made_scene(f"{name}-{kind}", name, split, result, seed=call_seed, later_day=later)
+            # Told the same first, the superseded one differs from the second result on.
+            request = twin.work.requests[3 if later else 2]
+            twin.work.branch_of = (name, request.tokens[0].arrival_us)
+            scenes.append(twin)
+    return scenes
 
 
 def made_scenes(train: int, validation: int, twins: int, *, seed: int = 0) -> list[Scene]:
@@ -111,10 +167,15 @@ def made_scenes(train: int, validation: int, twins: int, *, seed: int = 0) -> li
 
 
 def write_made_task(
-    out: Path, *, train: int = 30, validation: int = 10, twins: int = 4, seed: int = 0
+    out: Path, *, train: int = 30, validation: int = 10, twins: int = 4, seed: int = 0, branches: bool = False
 ) -> Path:
-    """Write the corpus under `out`; returns its manifest."""
-    write_corpus(made_scenes(train, validation, twins, seed=seed), out, method=METHOD)
+    """Write the corpus under `out`, with twins of every kind where `branches`; returns its manifest."""
+    scenes = (
+        branch_scenes(train, validation, seed=seed)
+        if branches
+        else made_scenes(train, validation, twins, seed=seed)
+    )
+    write_corpus(scenes, out, method=METHOD)
     return out / "manifest.jsonl"
 
 

@@ -143,8 +143,13 @@ def sidecar_of(
                     "kind": segment.kind,
                     **_times(scene, segment),
                     "reference": f"{recording_path(scene.work.name)}#{segment.id}",
-                    "status": "succeeded",
+                    "status": _status(scene, segment),
                     "attribution": "reconstruction",
+                    **(
+                        {"superseded_by": scene.superseded[segment.id]}
+                        if segment.id in scene.superseded
+                        else {}
+                    ),
                 }
                 for segment in segments
                 if segment.kind in EVIDENCE
@@ -185,6 +190,16 @@ def sidecar_of(
             ],
         },
     }
+
+
+def _status(scene: Scene, segment: Segment) -> str:
+    return (
+        "failed"
+        if segment.id in scene.failed
+        else "superseded"
+        if segment.id in scene.superseded
+        else "succeeded"
+    )
 
 
 def _times(scene: Scene, segment: Segment) -> dict[str, float]:

@@ -34,6 +34,10 @@ class Scene:
     missing_caller: list[tuple[int, int]] = field(default_factory=list)
     """Intervals in µs in which the caller's line was down."""
     text_conditions: dict[str, str] | None = None
+    failed: set[str] = field(default_factory=set)
+    """Segments that say that a tool failed."""
+    superseded: dict[str, str] = field(default_factory=dict)
+    """Segments that another one has taken the place of."""
 
     def session(self, at_us: int) -> int:
         """Session time of a time of the call."""

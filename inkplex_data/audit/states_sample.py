@@ -16,6 +16,7 @@ from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 from inkplex_data.errors import CausalityError, UsageError
 from inkplex_data.faults import Fault
 from inkplex_data.grid import STATE_ROWS
+from inkplex_data.memory.capture.capture_plan import ChunkRule
 from inkplex_data.memory.capture.capture_states import capture_states
 from inkplex_data.memory.capture.inkling import Inkling, load_inkling
 from inkplex_data.plural import counted
@@ -142,10 +143,11 @@ def _compare(
     if table["media"].is_not_null().any():
         return
     requests = stored_requests(table, row.get("requests"), recording_id=row["recording_id"])
-    chunk_tokens = (made_by and made_by.chunk_tokens) or capture["chunk_tokens"]
+    chunks = made_by and made_by.chunks
+    rule = ChunkRule(*chunks) if chunks else ChunkRule.of(capture["chunk_tokens"] or model.chunk_rule())
     limit = NEAR if model.identity.dtype == "float32" else FAR
     bad: list[int] = []
-    for first, states in _captured(capture_states(requests, model, chunk_tokens=chunk_tokens), table):
+    for first, states in _captured(capture_states(requests, model, chunk_tokens=rule), table):
         own = wanted[(wanted >= first) & (wanted < first + len(states))]
         if len(own):
             stored = np.concatenate(

@@ -22,6 +22,7 @@ from inkplex_data.cli import (
     exchange,
     imports,
     look,
+    record,
     soma,
     speech,
     stages,
@@ -64,7 +65,21 @@ def _root(
     pass
 
 
-for group in (build, speech, channels, stages, check, look, corpus, exchange, imports, train, soma, bench):
+for group in (
+    build,
+    speech,
+    channels,
+    stages,
+    check,
+    look,
+    corpus,
+    exchange,
+    imports,
+    record,
+    train,
+    soma,
+    bench,
+):
     group.register(app)
 
 

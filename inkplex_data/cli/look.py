@@ -86,7 +86,11 @@ def stats(
 
 
 def report(
-    store: str = typer.Argument(..., metavar="STORE", help="Folder or fsspec URL of a store."),
+    store: str = typer.Argument(
+        ...,
+        metavar="STORE|RUN",
+        help="Folder or fsspec URL of a store, or a run with a grounding evaluation.",
+    ),
     out: Path = typer.Option(
         Path("report.html"),
         "-o",
@@ -111,12 +115,18 @@ def report(
 
     inkplex-data report out/store -o report.html
     inkplex-data report out/store -o report --draw 100 --audio calls
+
+    Of a run: the newest grounding evaluation, for a reviewer, who hears the recordings that lie beside it.
     """
     from inkplex_data.cli.bars import progress_bar
+    from inkplex_data.report.grounding_page import find_cases, write_grounding_page
     from inkplex_data.report.write_report import write_report
     from inkplex_data.store.reader import open_store
     from inkplex_data.text_scores import read_scores
 
+    if (cases := find_cases(Path(store))) is not None:
+        say(write_grounding_page(cases, out))
+        return
     scored = None if scores is None else read_scores(scores)
     with open_store(store, snapshot) as opened:
         sound, reason = (None, "") if silent else _sound(opened, audio, codec)

@@ -14,7 +14,7 @@ from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 PANEL = "Single stages"
-Dtype = Literal["float32", "bfloat16"]
+Dtype = Literal["auto", "float32", "bfloat16"]
 SETTING = typer.Option(None, "--set", metavar="KEY=VALUE", help="A recipe key, e.g. --set text.delay_s=0.2.")
 
 
@@ -101,8 +101,7 @@ def encode(
     if out.suffix not in {".npy", ".npz"}:
         raise UsageError(f"-o takes a .npy or .npz file (got {out.name!r})")
     files = open_files(audio)
-    recipe = _recipe(None, {"codec.id": codec})
-    mimi = load_codec(recipe.codec, recipe.device)
+    mimi = load_codec(_recipe(None, {"codec.id": codec}).codec, "cpu")
     if files.agent.channels == 1:
         voice = ChannelRef(files.agent)
         samples = resampled_samples(files.agent.count_samples(), files.agent.sample_rate_hz)
@@ -131,9 +130,17 @@ def capture(
     model: str | None = typer.Option(None, help="Checkpoint folder, hub id, or small:SEED."),
     chunk_tokens: int | None = typer.Option(None, min=1, help="Tokens per prefill chunk."),
     dtype: Dtype | None = typer.Option(None, help="Arithmetic of the model."),
-    device: str | None = typer.Option(None, help="cpu, cuda … or auto, which uses a GPU if there is one."),
+    device: str | None = typer.Option(
+        None,
+        help="cpu, cuda …, balanced over all GPUs, a device map as JSON, or auto, which takes GPUs as needed.",
+    ),
 ) -> None:
-    """Compute hidden rows 28, 34 and 42 of a recording: a safetensors file per request, and a recording that names them."""
+    """Compute hidden rows 28, 34 and 42 of a recording: a safetensors file per request, and a recording that names them.
+
+    Under `torchrun` the processes share the model, each with a part of every block.
+    """
+    from time import monotonic
+
     from inkplex_data.cli.bars import progress_bar
     from inkplex_data.config.recipe import CaptureConfig
     from inkplex_data.memory.capture.inkling import load_inkling
@@ -142,11 +149,13 @@ def capture(
     given = {"model": model, "chunk_tokens": chunk_tokens, "dtype": dtype, "device": device}
     config = CaptureConfig.model_validate({name: value for name, value in given.items() if value is not None})
     inkling = load_inkling(config.model, dtype=config.dtype, device=config.device)
-    with progress_bar("tokens") as advance:
+    began_s = monotonic()
+    with progress_bar("tokens", rate="tokens/s") as advance:
         result = capture_recording(
             recording, out, inkling, chunk_tokens=config.chunk_tokens, progress=advance
         )
-    say(result.text())
+    if inkling.rank == 0:
+        say(f"{result.text()}, {result.tokens / (monotonic() - began_s):,.0f} tokens/s")
 
 
 def versions(

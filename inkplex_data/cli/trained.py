@@ -14,7 +14,11 @@ from inkplex_data.cli.output import output
 from inkplex_data.cli.say import say
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from inkplex_data.pipeline.progress import Reporter
     from inkplex_data.store.reader import Store
+    from inkplex_data.trainer.evaluate.generate import Generator
     from inkplex_data.trainer.run.run_files import TrainedModel
 
 PANEL = "Train"
@@ -67,9 +71,29 @@ def evaluate(
     generations: bool = typer.Option(
         False, "--generate", help="Also generate each call's response, and report what is said."
     ),
-    seconds: float = typer.Option(20.0, help="With --generate: length of the free window."),
-    limit: int | None = typer.Option(None, min=1, help="With --generate: largest number of calls."),
-    codec: str | None = typer.Option(None, help="With --generate: where the codec's weights are now."),
+    grounding: bool = typer.Option(
+        False,
+        "--grounding",
+        help="Also ask whether the agent says what it could know, when it could know it: in branches of each call, "
+        "beside baselines, with a page for a reviewer.",
+    ),
+    listen: str | None = typer.Option(
+        None,
+        metavar="WHISPER",
+        help="With --grounding: also write WAV files, and hear them with this Whisper model (packaged: the one that is installed).",
+    ),
+    reviewed: Path | None = typer.Option(
+        None,
+        metavar="FILE.jsonl",
+        help="With --grounding: a reviewer's verdicts, to compare with the automatic ones.",
+    ),
+    seconds: float = typer.Option(20.0, help="With --generate, --grounding: length of the free window."),
+    limit: int | None = typer.Option(
+        None, min=1, help="With --generate, --grounding: largest number of calls."
+    ),
+    codec: str | None = typer.Option(
+        None, help="With --generate, --grounding: where the codec's weights are now."
+    ),
     seed: int = typer.Option(0, min=0, help="Seed of the bootstrap and of generation."),
     resamples: int = typer.Option(10_000, min=1, help="Number of bootstrap draws over families."),
     model: str | None = _WEIGHTS,
@@ -87,11 +111,12 @@ def evaluate(
     from inkplex_data.store.call_groups import parse_filter
     from inkplex_data.store.reader import open_store
     from inkplex_data.trainer.evaluate import evaluate as evaluation
-    from inkplex_data.trainer.evaluate.generate import Generator, generations_text, measure_generations
+    from inkplex_data.trainer.evaluate.generate import Generator, generations_text
     from inkplex_data.trainer.evaluate.render import store_codec
     from inkplex_data.trainer.evaluate.replay import ReplayOptions
     from inkplex_data.trainer.evaluate.scores import MEMORIES
     from inkplex_data.trainer.evaluate.scoring import chosen_calls, scorable
+    from inkplex_data.trainer.grounding.whole_test import ground_run
     from inkplex_data.trainer.run.panel import read_panel
     from inkplex_data.trainer.run.run_files import PANEL_FILE
 
@@ -122,14 +147,11 @@ def evaluate(
             advance=lambda: reporter.advance("score"),
         )
         said = refused = None
-        if generations:
+        if generations or grounding:
             replays = ReplayOptions(seconds=seconds, seed=seed)
             generator = Generator(trained, opened, store_codec(opened, codec), replays, prefix=prefix)
-            names = scorable(opened, split, "none" if memories == ["none"] else "own", calls)[:limit]
-            reporter.stage("generate", len(names) * len(memories))
-            said, refused = measure_generations(
-                generator, names, memories, advance=lambda: reporter.advance("generate")
-            )
+        if generations:
+            said, refused = _generated(generator, split, memories, calls, limit, reporter)
         reporter.finish()
         about = {
             "split": split,
@@ -143,18 +165,55 @@ def evaluate(
             "seed": seed,
         }
         body = evaluation.write_evaluation(folder, found, about=about, generations=said)
+        grounded = (
+            ground_run(
+                generator,
+                folder / "grounding",
+                split=split,
+                calls=calls,
+                limit=limit,
+                resamples=resamples,
+                seed=seed,
+                listen=listen,
+                reviewed=reviewed,
+                about=about,
+            )
+            if grounding
+            else ""
+        )
     if json_output:
         say(json.dumps(body))
     else:
         say(f"{trained.path} on {opened.root}, split {split}")
-        say("\n".join([found.text(), *trained.store.marks()]))
-        for name, count in zip(memories, counts, strict=True):
-            if not count:
-                say(f"no call here has {name} memory, so that is not scored")
-        if said is not None:
-            say(generations_text(said))
-        say(f"tables: {folder}")
+        lacking = (name for name, count in zip(memories, counts, strict=True) if not count)
+        notes = [f"no call here has {name} memory, so that is not scored" for name in lacking]
+        texts = [
+            found.text(),
+            *trained.store.marks(),
+            *notes,
+            "" if said is None else generations_text(said),
+            grounded,
+        ]
+        say("\n".join([*filter(None, texts), f"tables: {folder}"]))
     _complain_of(refused or {})
+
+
+def _generated(
+    generator: Generator,
+    split: str,
+    memories: list[str],
+    calls: list[str] | None,
+    limit: int | None,
+    reporter: Reporter,
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """As `measure_generations` gives it, of the calls that have the memories."""
+    from inkplex_data.trainer.evaluate.generate import measure_generations
+    from inkplex_data.trainer.evaluate.scoring import scorable
+
+    needed = "none" if memories == ["none"] else "own"
+    names = scorable(generator.store, split, needed, calls)[:limit]
+    reporter.stage("generate", len(names) * len(memories))
+    return measure_generations(generator, names, memories, advance=lambda: reporter.advance("generate"))
 
 
 def generate(

@@ -175,14 +175,18 @@ class CaptureConfig(Section):
     model: str = Field(
         "small:0", description="checkpoint folder, hub id, or small:SEED, the untrained 42-block model"
     )
-    chunk_tokens: Annotated[int, Field(ge=1)] = Field(
-        512,
-        description="tokens per prefill chunk; recorded in the store, because expert routes can depend on it",
+    chunk_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="tokens per prefill chunk; null: up to 8,192, as the devices have room (512 for the small model); recorded in the store, because expert routes can depend on it",
     )
-    dtype: Literal["float32", "bfloat16"] = Field(
-        "float32", description="arithmetic of the model; states are stored as bfloat16"
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="arithmetic of the model; auto: bfloat16 for a checkpoint, float32 for the small model; states are stored as bfloat16",
     )
-    device: str = Field("auto", description="cpu, cuda … or auto, which uses a GPU if there is one")
+    device: str = Field(
+        "auto",
+        description="cpu, cuda …; balanced, balanced_low_0 or sequential over all GPUs, then memory, then disk; a device map as JSON; or auto: a GPU, all of them for a checkpoint that one does not hold, else the CPU",
+    )
 
 
 class MemoryConfig(Section):

@@ -26,8 +26,49 @@ from inkplex_data.store.files import LocalFiles
 LEDGER: Final = ".build"
 LOCK: Final = "lock"
 STAMP: Final = "stamp.json"
+MOVED: Final = "moved.json"
 _CHECKED: Final[set[tuple[str, int, int]]] = set()
 """Results whose bytes this process has read and found right."""
+
+
+@dataclass(frozen=True)
+class MovedFiles:
+    """Where files of a result lie now: in a published shard, from row `first` on."""
+
+    shard: Path
+    first: int
+
+
+def note_moved(folder: Path, name: str, moved: MovedFiles) -> None:
+    """The folder `name` of the result in `folder` may go: what it holds lies in a shard."""
+    write_json(
+        folder / MOVED,
+        {
+            "name": name,
+            "shard": os.path.relpath(moved.shard, folder),
+            "sha256": file_sha256(moved.shard / "shard.json"),
+            "first": moved.first,
+        },
+    )
+
+
+def moved_files(folder: Path) -> MovedFiles | None:
+    """Where files of the result in `folder` lie now, None where they are in it."""
+    moved = _moved(folder)
+    return None if moved is None else MovedFiles(folder / moved["shard"], moved["first"])
+
+
+def forget_moved(folder: Path) -> None:
+    """They are in the result again."""
+    (folder / MOVED).unlink()
+
+
+def _moved(folder: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads((folder / MOVED).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return found
 
 
 def is_locked(store_root: Path) -> bool:
@@ -100,6 +141,10 @@ class Ledger:
 
         A disk that lost power may keep a file's name and not what is in it.
         """
+        if (moved := _moved(folder)) is not None:
+            if file_sha256(folder / moved["shard"] / "shard.json") != moved["sha256"]:
+                return False
+            digests = {name: of for name, of in digests.items() if not name.startswith(f"{moved['name']}/")}
         if any((folder / name).stat().st_size != size for name, (size, _) in digests.items()):
             return False
         mark = (str(folder), (folder / STAMP).stat().st_ino, (folder / STAMP).stat().st_mtime_ns)

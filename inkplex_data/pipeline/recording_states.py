@@ -1,13 +1,15 @@
 """A recording's states between the unit that found them and the shard that takes them.
 
-Captured ones are written into the ledger, for computing them twice is dear. Imported ones stay in their
-files, which are read and checked once here, and once more when the shard is written.
+Captured ones are written into the ledger, for computing them twice is dear, and leave it for the shard that takes
+them: beside one shard in the making they lie once on the disk. Imported ones stay in their files, which are read and
+checked once here, and once more when the shard is written.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 from inkplex_data.memory.capture.imported_states import StatesFile
 from inkplex_data.memory.capture.state_source import ImportedStates, StateSource
+from inkplex_data.pipeline.ledger import MovedFiles, forget_moved, moved_files, note_moved
 from inkplex_data.store.arrays.states_write import StatesReader, StatesWriter
 
 FOLDER = "states"
@@ -71,9 +74,31 @@ def load_states(folder: Path, found: FoundStates) -> Iterator[NDArray[np.uint16]
         for file in found.files:
             yield from StatesFile(**(file | {"path": Path(file["path"])})).blocks()
     elif found.width:
-        with StatesReader(folder / FOLDER) as reader:
-            for start in range(0, len(reader), BLOCK_ROWS):
-                yield reader.read_rows(start, min(start + BLOCK_ROWS, len(reader)))
+        moved = moved_files(folder)
+        array = folder / FOLDER if moved is None else moved.shard / "arrays.zarr" / "states"
+        first = 0 if moved is None else moved.first
+        stop = first + sum(one["rows"] for one in found.digests)
+        with StatesReader(array) as reader:
+            for start in range(first, stop, BLOCK_ROWS):
+                yield reader.read_rows(start, min(start + BLOCK_ROWS, stop))
+
+
+def move_states(folder: Path, found: FoundStates, shard: Path, first: int) -> None:
+    """A published shard holds captured states from row `first` on: they need not lie in the ledger as well."""
+    if found.width and not found.files and (folder / FOLDER).is_dir():
+        note_moved(folder, FOLDER, MovedFiles(shard, first))
+        shutil.rmtree(folder / FOLDER)
+
+
+def fetch_states(folder: Path, found: FoundStates) -> None:
+    """Bring states back whose shard is about to go."""
+    if moved_files(folder) is None:
+        return
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    with StatesWriter(folder / FOLDER, found.width) as writer:
+        for block in load_states(folder, found):
+            writer.append(block)
+    forget_moved(folder)
 
 
 def _digested(

@@ -11,6 +11,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,20 @@ from inkplex_data.pipeline.planning.build_plan import BuildPlan
 from inkplex_data.pipeline.planning.sharding import Sized, plan_shards, recording_bytes
 from inkplex_data.pipeline.prefixes import PREFIX, PrefixJob
 from inkplex_data.pipeline.progress import Reporter
-from inkplex_data.pipeline.recording_states import load_states
+from inkplex_data.pipeline.recording_states import fetch_states, load_states, move_states
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, ReadRecording, RecordingJob
 from inkplex_data.pipeline.result_files import load_field
 from inkplex_data.pipeline.stamp import stamp
 from inkplex_data.pipeline.target import Target
 from inkplex_data.store.format import HISTORY
+from inkplex_data.store.publish import shard_folder
 from inkplex_data.store.shard import CallPart, CallShardWriter, PrefixShardWriter, RecordingShardWriter
 
 EXTRA_COLUMNS = {
     "input_sha256": pl.String(),
     "inputs": pl.String(),
     "audio_fingerprint": pl.Binary(),
+    "exchanged_sha256": pl.String(),
     "agent_channel": pl.Int32(),
     "caller_channel": pl.Int32(),
     "clip_start_us": pl.Int64(),
@@ -65,7 +68,8 @@ def _built(job: CallJob) -> CallPart:
     part = CALL.do(job)
     # A unit's row is kept as JSON, which has no bytes.
     fingerprint = base64.b64decode(job.scan.audio_fingerprint)
-    return dataclasses.replace(part, row=part.row | {"audio_fingerprint": fingerprint})
+    heard = {"audio_fingerprint": fingerprint, "exchanged_sha256": job.scan.exchanged_sha256 or None}
+    return dataclasses.replace(part, row=part.row | heard)
 
 
 def write_call_shard(
@@ -101,6 +105,10 @@ class RecordingMember:
     row: Mapping[str, Any]
     states: Callable[[], Iterable[NDArray[np.uint16]]]
     tokens: Callable[[], pl.DataFrame]
+    moved: Callable[[Path, int], None] = lambda shard, first: None
+    """Told where the states lie once they are published: the shard, and their first row there."""
+    fetch: Callable[[], None] = lambda: None
+    """Makes `states` independent of the shards that are there."""
 
     @classmethod
     def of(cls, job: RecordingJob, found: FoundRecording, recording_ix: int) -> RecordingMember:
@@ -130,6 +138,8 @@ class RecordingMember:
             row,
             lambda: load_states(folder, found.states),
             lambda: load_field(folder, ReadRecording, "tokens"),
+            lambda shard, first: move_states(folder, found.states, shard, first),
+            lambda: fetch_states(folder, found.states),
         )
 
 
@@ -161,13 +171,27 @@ def write_recordings(
     by_key = {recording.key: recording for recording in recordings}
     first = target.fixed["recordings"]
     reporter.stage("tokens", len(recordings), unit="recordings")
-    for shard, keys in enumerate(shards, start=first):
-        members = [by_key[key] for key in keys]
-        stamp_ = stamp([[member.key, member.stamp, member.row["recording_ix"]] for member in members])
+    planned = [
+        (
+            shard,
+            members,
+            stamp([[member.key, member.stamp, member.row["recording_ix"]] for member in members]),
+        )
+        for shard, members in enumerate(([by_key[key] for key in keys] for keys in shards), start=first)
+    ]
+    for shard, members, stamp_ in planned:
+        if not target.holds("recordings", shard, stamp_):
+            for member in members:
+                member.fetch()
+    for shard, members, stamp_ in planned:
         if not target.is_published("recordings", shard, stamp_):
             target.note("recordings", shard, stamp_)
             write_recording_shard(target, shard, members)
-        reporter.advance("tokens", items=len(keys))
+        row = 0
+        for member in members:
+            member.moved(target.root / shard_folder("recordings", shard), row)
+            row += member.row["tokens"]
+        reporter.advance("tokens", items=len(members))
     target.drop_beyond("recordings", first + len(shards) - 1)
 
 

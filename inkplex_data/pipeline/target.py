@@ -114,11 +114,15 @@ class Target:
     # Shards of this build: what they hold is noted before they are published, so that a rerun can tell
     # a shard of its own plan from one that an earlier, different corpus left behind.
 
-    def is_published(self, kind: ShardKind, shard: int, stamp_: str) -> bool:
-        """Whether the shard is there as this plan wants it. One that differs is removed."""
+    def holds(self, kind: ShardKind, shard: int, stamp_: str) -> bool:
+        """Whether the shard is there as this plan wants it."""
         published = (self.root / shard_folder(kind, shard) / "shard.json").is_file()
+        return published and self._noted(kind, shard) == stamp_
+
+    def is_published(self, kind: ShardKind, shard: int, stamp_: str) -> bool:
+        """As `holds`. One that differs is removed."""
         if self._noted(kind, shard) == stamp_:
-            return published
+            return self.holds(kind, shard, stamp_)
         withdraw(self.root / shard_folder(kind, shard))
         return False
 
@@ -160,7 +164,8 @@ def refuse_foreign(root: Path) -> None:
         return
     if root.is_dir():
         names = {path.name for path in root.iterdir()}
-        begun = (root / LEDGER / LOCK).exists()
+        # One that was stopped before it had its lock has nothing else either.
+        begun = (root / LEDGER / LOCK).exists() or (names == {LEDGER} and _is_empty(root / LEDGER))
         if not names or (begun and all(name in STORE_NAMES or _is_temporary(name) for name in names)):
             return
     raise UsageError(
@@ -282,6 +287,10 @@ def _past(column: pl.Series) -> int:
 def _is_temporary(name: str) -> bool:
     """Whether a file or folder is one that becomes something by rename: `.tmp-…` and `.NAME.PID.tmp`."""
     return name.startswith(".tmp-") or (name.startswith(".") and name.endswith(".tmp"))
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _remove_temporary(folder: Path) -> None:

@@ -160,6 +160,15 @@ class Store:
         names = ["call_id", "recording_id", "recording_starts_at_us", "audio_sha256"]
         return counterfactual_pairs(self.catalog.frame("calls", names), self.branches()).lazy()
 
+    def branch_pairs(self) -> pl.LazyFrame:
+        """`memory.branches.BRANCH_PAIRS`: twins with their kind, and the branches that can be derived of each call."""
+        from inkplex_data.memory.branches import branch_pairs
+
+        names = ["call_id", "recording_id", "recording_starts_at_us"]
+        return branch_pairs(
+            self.pairs().collect(), self.catalog.frame("calls", names), self.evidence().collect()
+        ).lazy()
+
     def branches(self) -> dict[str, tuple[str, int]]:
         """Recording → the recording that it branches from, and the session time of the fork in µs."""
         table = self.catalog.frame("recordings", ["recording_id", "branch_of", "branch_at_us"]).drop_nulls()

@@ -36,7 +36,7 @@ NEEDED = {("crop",): ("--from", "0", "--to", "1"), ("soma", "score"): ("-m", "m.
 
 
 def test_the_verbs_that_write_are_found() -> None:
-    assert len(WRITING) == 24 and WRITING["import", "states"] == 2
+    assert len(WRITING) == 25 and WRITING["import", "states"] == 2
 
 
 @pytest.mark.parametrize("verb", WRITING, ids=" ".join)

@@ -61,6 +61,7 @@ VERBS: dict[tuple[str, ...], list[list[str]]] = {
     ("import", "words"): [["corpus/words.srt", "corpus/ok.json", "-o", "i2"], ["none", "-o", "i3"]],
     ("import", "trace"): [["corpus/trace.json", "-o", "i4"], ["none", "-o", "i5"]],
     ("import", "states"): [["none", "none", "-o", "i6"]],
+    ("record",): [["-o", "rec", "--", BAD], ["-o", "rec", "--tokenizer", BAD, "--", "http://127.0.0.1:9"]],
     ("train",): [["none", "-o", "run"], ["store", "-o", "run", "-p", BAD]],
     ("evaluate",): [["none", "store"]],
     ("generate",): [["none", "store", "-o", "g"]],

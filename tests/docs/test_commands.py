@@ -22,6 +22,8 @@ NOT_RUN = {
     "CALLS": "it stands for the reader's own calls",
     "STORE": "it stands for the reader's own store",
     "TRACES": "it stands for the reader's own transcripts",
+    "ENGINE": "it stands for the reader's own engine, and the proxy runs until it is stopped",
+    "MODEL": "it stands for the reader's own model",
     "RUN": "it stands for the reader's own run on a GPU; the tutorial has one that runs anywhere",
 }
 

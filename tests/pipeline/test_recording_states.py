@@ -20,10 +20,10 @@ from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.recordings.states_identity import StatesIdentity
 from inkplex_data.corpus.validate import validate_path
-from inkplex_data.errors import ConfigError, RecordingError
+from inkplex_data.errors import ConfigError, Interrupted, RecordingError
 from inkplex_data.memory.capture.capture_states import capture_states
 from inkplex_data.memory.capture.recordings_with_states import capture_recording
-from inkplex_data.pipeline import tools
+from inkplex_data.pipeline import shards, tools
 from inkplex_data.pipeline.recording_states import load_states
 from inkplex_data.pipeline.recordings import RECORDING, FoundRecording, RecordingJob
 from inkplex_data.pipeline.run import build_store
@@ -305,3 +305,36 @@ def test_unidentified_states_need_leave_and_are_marked_for_ever(tmp_path: Path) 
     store = ink.open_store(root)
     assert json.loads(store.recordings().collect()["states_identity"][0])["unidentified"] is True
     assert store.description["model"]["unidentified"] is True
+
+
+def test_captured_rows_lie_once_on_the_disk_and_survive_another_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build stops within the third of three shards, and goes on with a corpus that puts the third recording first."""
+    for size, name in enumerate("abc", start=9):
+        write_recording(tmp_path, name, [size])
+    recipe = load_recipe(None, BASE | CAPTURE | {"store.shard_bytes": 1})
+    write_shard = shards.write_recording_shard
+
+    def stopping(target: Any, shard: int, members: Any) -> None:
+        if shard == 2:
+            raise KeyboardInterrupt
+        write_shard(target, shard, members)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "write_recording_shard", stopping)
+        with pytest.raises((KeyboardInterrupt, Interrupted)):
+            build_store(write_calls(tmp_path, ["a", "b", "c"]), tmp_path / "store", recipe=recipe, workers=1)
+    ledger = tmp_path / "store" / ".build" / "recordings"
+    assert [len(list(ledger.glob(f"*/{name}"))) for name in ("stamp.json", "moved.json", "states")] == [
+        3,
+        2,
+        1,
+    ]
+
+    manifest = write_calls(tmp_path, ["c", "a", "b"])
+    with monkeypatch.context() as patch:
+        patch.setattr(tools, "inkling", lambda *_: pytest.fail("what was captured is captured again"))
+        assert build_store(manifest, tmp_path / "store", recipe=recipe, workers=1).exit_code == 0
+    assert build_store(manifest, tmp_path / "other", recipe=recipe, workers=1).exit_code == 0
+    assert tree(tmp_path / "store") == tree(tmp_path / "other")

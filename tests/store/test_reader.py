@@ -48,7 +48,7 @@ def test_what_goes_in_comes_out(root: str) -> None:
         assert call.words.equals(part.words.drop("call_ix"))
         assert call.versions.columns == [name for name in VERSIONS if name != "call_ix"]
         assert call.versions.equals(part.versions.drop("call_ix"))
-        assert call.problems.rows() == [(call_id, "words", "made-up", "info", "word 1", "a message")]
+        assert call.problems.rows() == [(call_id, "words", "made-up", "info", "word 1", "a message", None)]
         assert call.recording_id == part.row.get("recording_id")
         if call.recording_id is None:
             assert call.states is None and call.states_u16 is None

@@ -61,10 +61,12 @@ class StatesIdentity(Model):
         return (self.runtime_profile or "").startswith(CAPTURE_PROFILE)
 
     @property
-    def chunk_tokens(self) -> int | None:
-        """The chunks in which this package's capture ran, None where another runtime is named."""
-        found = re.fullmatch(capture_profile(r"(\d+)"), self.runtime_profile or "")
-        return None if found is None else int(found[1])
+    def chunks(self) -> tuple[int, int | None] | None:
+        """Tokens of a chunk, and most scores where it says them, of this package's capture; None for another runtime."""
+        found = re.fullmatch(
+            capture_profile(r"(\d+)") + r"(?: and (\d+) scores)?", self.runtime_profile or ""
+        )
+        return None if found is None else (int(found[1]), int(found[2]) if found[2] else None)
 
     @property
     def name(self) -> str:
@@ -98,9 +100,10 @@ class StatesIdentity(Model):
         return differing_fields(self.described(), other.described())
 
 
-def capture_profile(chunk_tokens: int | str) -> str:
+def capture_profile(chunk_tokens: int | str, most_scores: int | None = None) -> str:
     """The runtime profile of this package's capture. Which experts a model takes can depend on the chunks."""
-    return f"{CAPTURE_PROFILE}, transformers, chunks of {chunk_tokens} tokens"
+    scores = "" if most_scores is None else f" and {most_scores} scores"
+    return f"{CAPTURE_PROFILE}, transformers, chunks of {chunk_tokens} tokens{scores}"
 
 
 def differing_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -186,6 +186,12 @@ class Speller:
             token: str(added.content) for token, added in backend.get_added_tokens_decoder().items()
         }
 
+    def token(self, token: int, spelled: str | None) -> bytes | None:
+        """The bytes of one token alone, which a byte-level vocabulary spells `spelled`; None where text around it decides."""
+        if token in self._added:
+            return self._added[token].encode()
+        return _unmapped(spelled) if self._byte_level and spelled is not None else None
+
     def spell(self, encoding: Any, text: str) -> list[bytes]:
         """The bytes of every token of an `Encoding` of `text`, special tokens included.
 

@@ -85,6 +85,10 @@ class Encoder(Protocol):
         """The requests of `dialogue`, in order. Raises CallRefused where it cannot be rendered."""
         ...
 
+    def spelled(self, token: int) -> tuple[bytes, bool] | None:
+        """The bytes of a token and whether it is special, None where nothing tells."""
+        ...
+
 
 class InklingEncoder:
     """Inkling's own message framing, block by block: role, author, content kind, content, end.
@@ -100,6 +104,9 @@ class InklingEncoder:
     @property
     def identity(self) -> str:
         return self._vocabulary.identity
+
+    def spelled(self, token: int) -> tuple[bytes, bool] | None:
+        return None
 
     def requests(self, dialogue: Dialogue) -> Iterator[DialogueRequest]:
         names = {call.id: call.name for message in dialogue.messages for call in message.calls if call.id}

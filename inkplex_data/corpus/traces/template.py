@@ -56,6 +56,10 @@ class TemplateEncoder:
             token for token, added in self._backend.get_added_tokens_decoder().items() if added.special
         }
 
+    def spelled(self, token: int) -> tuple[bytes, bool] | None:
+        spelled = self._speller.token(token, self._backend.id_to_token(token))
+        return None if spelled is None else (spelled, token in self._special)
+
     def requests(self, dialogue: Dialogue) -> Iterator[DialogueRequest]:
         session = _Session(self._tokenizer, dialogue)
         context: list[int] = []

@@ -5,14 +5,15 @@ Nothing but caches and the chunk in work is held: neither a request's states nor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, RequestPlan, plan_capture
-from inkplex_data.memory.capture.inkling import Inkling, fork_cache, share_prefix
+from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, RequestPlan, plan_capture, without_done
+from inkplex_data.memory.capture.inkling import Inkling
+from inkplex_data.memory.capture.inkling_cache import fork_cache, share_prefix
 from inkplex_data.memory.capture.native_input import Audio
 from inkplex_data.memory.capture.state_bits import first_not_finite, from_tensor
 from inkplex_data.memory.ownership import Ownership, Request
@@ -29,21 +30,23 @@ def capture_states(
     requests: Sequence[Request],
     model: Inkling,
     *,
-    chunk_tokens: int = 512,
+    chunk_tokens: int | ChunkRule = 512,
     source: str = "recording.jsonl",
     audio: Audio | None = None,
+    done: Collection[int] = (),
 ) -> Iterator[tuple[int, int, NDArray[np.uint16]]]:
     """(request, first position, states) of every chunk, in layout order.
 
     States are bfloat16 bits, uint16 [n, 3, D]. A request that begins with a cached prefix goes on from the
     cache of the request that computed it. Where `audio` brings the dMel rows of audio placeholders, they are embedded
-    by the model's own front end.
+    by the model's own front end. Requests that are `done` are computed only as far as others go on from them, and not
+    handed out.
 
     Raises RecordingError for contradictions between requests, for a token that the model's vocabulary does
     not have, for media that are not there, and for states that are not finite.
     """
     for number, first, rows in capture_rows(
-        requests, model, chunk_tokens=chunk_tokens, source=source, audio=audio
+        requests, model, chunk_tokens=chunk_tokens, source=source, audio=audio, done=done
     ):
         states = from_tensor(rows)
         bad = first_not_finite(states)
@@ -60,18 +63,19 @@ def capture_rows(
     requests: Sequence[Request],
     model: Inkling,
     *,
-    chunk_tokens: int = 512,
+    chunk_tokens: int | ChunkRule = 512,
     source: str = "recording.jsonl",
     audio: Audio | None = None,
+    done: Collection[int] = (),
 ) -> Iterator[tuple[int, int, torch.Tensor]]:
-    """As `capture_states`, before rounding: [n, 3, D] in the model's dtype and on its device."""
+    """As `capture_states`, before rounding: [n, 3, D] in the model's dtype, which hold until the next are asked for."""
     ownership = Ownership(requests, source=source)
     by_number = {request.call: request for request in requests}
     for request in requests:
         check_request(request, model, source=source, audio=audio)
     kept: dict[Fork, Any] = {}
     cache: Any = None
-    for plan in plan_capture(ownership, ChunkRule(chunk_tokens)):
+    for plan in without_done(plan_capture(ownership, ChunkRule.of(chunk_tokens)), done):
         cache = _start(plan, kept, model)
         request = by_number[plan.number]
         mine: list[Any] = []
@@ -84,13 +88,13 @@ def capture_rows(
                 ended = stop == plan.chunks[-1][1]
                 kept[Fork(plan.number, stop)] = cache if ended else fork_cache(cache)
                 mine += [] if ended else [kept[Fork(plan.number, stop)]]
-            yield plan.number, start, rows
+            if plan.number not in done:
+                yield plan.number, start, rows
 
 
 def _start(plan: RequestPlan, kept: dict[Fork, Any], model: Inkling) -> Any:
     if plan.fork is None:
-        # One chunk that nobody goes on from needs no cache: it is then exactly a plain forward pass.
-        return model.new_cache() if plan.keep or len(plan.chunks) > 1 else None
+        return model.new_cache() if plan.with_cache else None
     return kept.pop(plan.fork) if plan.last else fork_cache(kept[plan.fork])
 
 

@@ -35,7 +35,7 @@ def captured_identity(
         model=model.id,
         revision=model.sha256,
         tokenizer_sha256=tokenizer_sha256(header.tokenizer),
-        runtime_profile=capture_profile(rule.chunk_tokens),
+        runtime_profile=capture_profile(rule.chunk_tokens, rule.most_scores),
         streams=list(STREAMS),
         dtype=model.dtype,
         width=model.width,

@@ -6,34 +6,35 @@ zero-based blocks of those numbers, 42 is the output of the final RMSNorm. The r
 
 from __future__ import annotations
 
-import copy
-import hashlib
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inkplex_data.errors import CheckpointError, ConfigError
 from inkplex_data.libraries import require
+from inkplex_data.memory.capture.capture_plan import ChunkRule
 from inkplex_data.memory.capture.inkling_small import build_small
-from inkplex_data.memory.capture.inkling_source import (
-    FULL_MODEL,
-    InklingCheckpoint,
-    find_checkpoint,
-    small_seed,
+from inkplex_data.memory.capture.inkling_source import find_checkpoint, small_seed
+from inkplex_data.memory.capture.inkling_weights import (
+    LoadedWeights,
+    execution_device,
+    load_weights,
+    one_device,
+    quiet_transformers,
+    room_bytes,
+    weights_sha256,
 )
+from inkplex_data.memory.capture.row_taps import RowTaps
 from inkplex_data.torch_settings import exact_convolutions, torch_threads
 
 if TYPE_CHECKING:
     import torch
 
-HIDDEN_STATES: Final = (29, 35, 42)
-"""Where transformers puts rows 28, 34 and 42: its entry 0 is the embedding, and its last one is normalised."""
-
-Dtype = Literal["float32", "bfloat16"]
+Dtype = Literal["auto", "float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,29 @@ class ModelIdentity:
 class Inkling:
     """The text model of an Inkling and, where its checkpoint has one, the front end for dMel audio.
 
-    `text` is a transformers `InklingTextModel`, `audio` an `InklingAudioModel` or None.
+    `text` is a transformers `InklingTextModel`, `audio` an `InklingAudioModel` or None; `device` takes the tokens.
     """
 
-    def __init__(self, model_id: str, text: Any, audio: Any, *, untrained: bool, dtype: str) -> None:
-        self.text = text.eval()
-        self.audio: Any = None if audio is None else audio.eval()
-        self.device: torch.device = text.device
-        self.width = int(text.config.hidden_size)
-        self.vocabulary = int(text.config.vocab_size)
-        weights = {f"text.{name}": tensor for name, tensor in text.state_dict().items()}
-        if audio is not None:
-            weights |= {f"audio.{name}": tensor for name, tensor in audio.state_dict().items()}
-        self.identity = ModelIdentity(model_id, weights_sha256(weights), untrained, self.width, dtype)
+    def __init__(self, model_id: str, loaded: LoadedWeights, *, untrained: bool, dtype: str) -> None:
+        self.text = loaded.text.eval()
+        self.audio: Any = None if loaded.audio is None else loaded.audio.eval()
+        self.device = execution_device(self.text.embed_tokens)
+        self.width = int(self.text.config.hidden_size)
+        self.vocabulary = int(self.text.config.vocab_size)
+        self._taps = RowTaps(self.text)
+        self._loaded = loaded
+        self.identity = ModelIdentity(model_id, weights_sha256(loaded), untrained, self.width, dtype)
+
+    @property
+    def rank(self) -> int:
+        """The number of this process among those that share the model; the first one writes."""
+        return int(os.environ["RANK"]) if self._loaded.processes > 1 else 0
+
+    def chunk_rule(self) -> ChunkRule:
+        """The chunks that the devices have room for; the small model's are always the same."""
+        if self.identity.untrained:
+            return ChunkRule(512)
+        return ChunkRule.fitting(room_bytes(self.text), int(self.text.config.num_attention_heads))
 
     def new_cache(self) -> Any:
         """An empty cache. Without the configuration it would have no place for the short convolutions' states."""
@@ -86,7 +97,7 @@ class Inkling:
         audio_at: NDArray[np.bool_] | None = None,
         audio: NDArray[np.uint8] | None = None,
     ) -> torch.Tensor:
-        """Rows 28, 34 and 42 of the next n tokens: [n, 3, D] in the model's dtype, on its device.
+        """Rows 28, 34 and 42 of the next n tokens: [n, 3, D] in the model's dtype, on the host, until the next pass.
 
         `cache` holds the context before them and takes them in; without one they are a context of their own,
         computed as by a plain forward pass, which rounds otherwise than one into an empty cache. Where `audio_at` [n] is true the embedding
@@ -94,7 +105,9 @@ class Inkling:
         """
         import torch
 
-        with torch.inference_mode(), self._settings():
+        # Parts of weights in several processes are tensors that inference mode does not know (torch 2.14).
+        quietly = torch.inference_mode if self._loaded.processes == 1 else torch.no_grad
+        with quietly(), self._settings():
             tokens = torch.from_numpy(ids.astype(np.int64)).to(self.device)[None]
             inputs: dict[str, Any] = {"input_ids": tokens}
             if self.audio is not None and audio_at is not None and audio is not None and audio_at.any():
@@ -102,10 +115,9 @@ class Inkling:
                 heard = self.audio(self._tensor(audio).long()).last_hidden_state
                 embedded[0, self._tensor(audio_at)] = heard.to(embedded.dtype)
                 inputs = {"inputs_embeds": embedded}
-            found = self.text(
-                **inputs, cache=cache, use_cache=cache is not None, output_hidden_states=list(HIDDEN_STATES)
-            ).hidden_states
-            return torch.stack([found[index][0] for index in HIDDEN_STATES], dim=1)
+            with self._taps.taking(len(ids), self.width, self.text.dtype) as rows:
+                self.text(**inputs, cache=cache, use_cache=cache is not None)
+            return rows
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         import torch
@@ -119,135 +131,29 @@ class Inkling:
             yield
 
 
-def fork_cache(cache: Any) -> Any:
-    """A cache that goes its own way from here.
-
-    Keys and values are shared: growing makes new ones and leaves the old alone. The states of the short
-    convolutions are overwritten in place, so they are copied.
-    """
-    import torch
-
-    shared: dict[int, Any] = {}
-    for layer in cache.layers:
-        for tensor in (layer.keys, layer.values):
-            shared[id(tensor)] = tensor
-    with torch.inference_mode():
-        return copy.deepcopy(cache, shared)
-
-
-def share_prefix(kept: Any, grown: Any) -> None:
-    """Make `kept`, a fork of `grown` from earlier on, use the first keys and values of `grown`.
-
-    So a kept cache costs nothing beside the one that goes on: two copies of a long prefix would double
-    the memory. Layers with a window keep their own few.
-    """
-    for old, new in zip(kept.layers, grown.layers, strict=True):
-        if not old.is_sliding:
-            tokens = old.get_seq_length()
-            old.keys, old.values = new.keys[..., :tokens, :], new.values[..., :tokens, :]
-
-
-def load_inkling(spec: str, *, dtype: Dtype = "float32", device: str = "auto") -> Inkling:
+def load_inkling(spec: str, *, dtype: Dtype = "auto", device: str = "auto") -> Inkling:
     """Load an Inkling.
 
     `spec` is a hub id, a folder with a checkpoint of `InklingForCausalLM` or
     `InklingForConditionalGeneration`, or `small:SEED`, an untrained small model with all 42 blocks, marked
-    as such. `device` is a torch device; `auto` takes a GPU where there is one.
+    as such. `dtype` auto is bfloat16 for a checkpoint, float32 for the small model; quantised weights stay as they are.
+    `device` as `device_map` has it; under `torchrun` each process takes its share of every block.
 
-    Raises ConfigError where the spec or device is not to be had, CheckpointError for a checkpoint that
-    lacks weights, MissingLibraryError without torch or transformers.
+    Raises ConfigError where the spec, the device or a quantised checkpoint's library is not to be had, CheckpointError
+    for a checkpoint that lacks weights, MissingLibraryError without torch, transformers or, for a device map, accelerate.
     """
     torch = require("torch", extra="memory", needed_for="capturing hidden states")
     require("transformers", extra="memory", needed_for="capturing hidden states")
-    place = _device(device)
     seed = small_seed(spec)
     with quiet_transformers():
         if seed is not None:
-            text, audio = build_small(seed, getattr(torch, dtype))
-            return Inkling(f"small:{seed}", text.to(place), audio.to(place), untrained=True, dtype=dtype)
+            arithmetic = "float32" if dtype == "auto" else dtype
+            place = one_device(device)
+            text, audio = build_small(seed, getattr(torch, arithmetic))
+            loaded = LoadedWeights(text.to(place), audio.to(place))
+            return Inkling(f"small:{seed}", loaded, untrained=True, dtype=arithmetic)
+        arithmetic = "bfloat16" if dtype == "auto" else dtype
         checkpoint = find_checkpoint(spec)
-        text, audio = _load(checkpoint, getattr(torch, dtype), place)
-    return Inkling(checkpoint.id, text, audio, untrained=False, dtype=dtype)
-
-
-def _device(name: str) -> Any:
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        # An allocation finds a GPU that is named but not there.
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"no device {name!r}: {reason}", where="memory.capture.device", next_step="Use auto or cpu."
-        ) from error
-
-
-def _load(checkpoint: InklingCheckpoint, dtype: Any, device: Any) -> tuple[Any, Any]:
-    from safetensors import SafetensorError
-    from transformers import InklingModel, InklingTextModel
-
-    whole = checkpoint.model_type == FULL_MODEL
-    kind = InklingModel if whole else InklingTextModel
-    try:
-        # The dtype is given here, not cast later: the short convolutions stay float32 only so. The base
-        # model has no readout, which is the largest matrix and would stay unused.
-        model, report = kind.from_pretrained(
-            checkpoint.folder,
-            dtype=dtype,
-            use_safetensors=True,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-        reason = str(error).strip().splitlines()
-        raise CheckpointError(
-            f"the checkpoint cannot be loaded: {reason[0] if reason else type(error).__name__}",
-            where=checkpoint.id,
-            next_step="Download it again; an interrupted download is the usual cause.",
-        ) from error
-    lacking = sorted(report["missing_keys"]) + sorted(str(key) for key in report["mismatched_keys"])
-    prefix = "language_model." if whole else ""
-    needed = [name for name in lacking if prefix in name]
-    if needed:
-        raise CheckpointError(
-            f"{len(needed)} weights are missing or of another shape, among them {needed[0]}",
-            where=checkpoint.id,
-            next_step="Download it again; states of random weights would mean nothing.",
-        )
-    model = model.to(device)
-    if not whole:
-        return model, None
-    hears = not any("audio_tower." in name for name in lacking)
-    return model.language_model, model.audio_tower if hears else None
-
-
-def weights_sha256(weights: Mapping[str, torch.Tensor]) -> str:
-    """Hex digest over every tensor in sorted name order: name, dtype, shape, bytes."""
-    import torch
-
-    digest = hashlib.sha256()
-    for name in sorted(weights):
-        tensor = weights[name].detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Without progress bars and notes of transformers, which would run through the build's own display."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    if bars:
-        logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+        loaded = load_weights(checkpoint, getattr(torch, arithmetic), device)
+        named = arithmetic if checkpoint.quantised is None else f"{arithmetic}, {checkpoint.quantised}"
+        return Inkling(checkpoint.id, loaded, untrained=False, dtype=named)

@@ -25,11 +25,13 @@ FULL_MODEL: Final = "inkling_mm_model"
 
 @dataclass(frozen=True)
 class InklingCheckpoint:
-    """A folder with `config.json` and weights; `id` is the hub id or the folder's name."""
+    """A folder with `config.json` and weights; `id` is the hub id or the folder's name, `quantised` the method of
+    quantised weights."""
 
     id: str
     folder: Path
     model_type: str
+    quantised: str | None = None
 
 
 def small_seed(spec: str) -> int | None:
@@ -80,7 +82,9 @@ def _checked(model_id: str, folder: Path) -> InklingCheckpoint:
             where=model_id,
             next_step="Use Inkling Small, which has 42 blocks.",
         )
-    return InklingCheckpoint(model_id, folder, str(model_type))
+    quantised = config.get("quantization_config")
+    method = str(quantised.get("quant_method")) if isinstance(quantised, dict) else None
+    return InklingCheckpoint(model_id, folder, str(model_type), method)
 
 
 def _download(hub_id: str) -> Path:

@@ -26,7 +26,8 @@ from inkplex_data.corpus.assemble import RECORDING_SUFFIX
 from inkplex_data.corpus.jsontext import numbered_lines, parse_json
 from inkplex_data.corpus.recordings.recording import RecordedRequest, read_recording
 from inkplex_data.corpus.recordings.states_identity import StatesIdentity, to_metadata
-from inkplex_data.errors import UsageError
+from inkplex_data.errors import RecordingError, UsageError
+from inkplex_data.faults import FaultError
 from inkplex_data.grid import STATE_ROWS
 from inkplex_data.memory.capture.imported_states import IDS, TENSOR, open_states_file
 from inkplex_data.memory.capture.inkling import Inkling
@@ -70,24 +71,37 @@ def capture_recording(
     out: Path,
     model: Inkling,
     *,
-    chunk_tokens: int = 512,
+    chunk_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> StatedRecording:
     """Write `OUT/NAME.recording.jsonl` with the states that `model` computes for the recording `path`.
 
-    The header and every file name the model, its chunks and the input. Raises RecordingError as `CapturedStates` and
-    `capture_states` do, OutputError as `only_writer` does.
+    The header and every file name the model, its chunks (`chunk_tokens`, or as its devices have room) and the input.
+    Where several processes share the model, all of them compute and the first one writes. Requests whose files an earlier
+    run left there, of the same model, chunks and input, are not written again, and computed only as far as others go on
+    from them. Raises RecordingError as `CapturedStates` and `capture_states` do, OutputError as `only_writer` does.
     """
     recording = read_recording(path)
     requests = list(recording)
     sizes = {request.call: len(request) for request in requests}
     meter = _Meter(sum(sizes.values()), progress)
-    files: dict[int, Path] = {}
     source = CapturedStates(recording.header, requests, model, chunk_tokens, path.name)
     ids = {request.call: request.ids for request in requests}
+    files = {
+        request.call: target
+        for request in requests
+        if len(request) and _is_done(target := states_target(path, out, request.call), request, source)
+    }
+    meter.skip(sum(sizes[number] for number in files))
+    done = frozenset(files)
+    if model.rank:
+        deque(source.blocks(done), maxlen=0)
+        return StatedRecording(
+            _recording(path, out), recording.header.recording, len(requests), meter.total, source.identity
+        )
     with only_writer(_states_folder(path, out)):
-        for number, group in groupby(source.blocks(), key=lambda block: block[0]):
-            if not files:
+        for number, group in groupby(source.blocks(done), key=lambda block: block[0]):
+            if files.keys() == done:
                 _withdraw(path, out)
             files[number] = states_target(path, out, number)
             identity = source.identity.of_input(source.inputs[number])
@@ -95,6 +109,17 @@ def capture_recording(
             write_states_file(files[number], blocks, ids=ids[number], identity=identity, request=number)
         target = write_recording(path, out, files, requests, identity=source.identity)
     return _stated(target, requests, source.identity)
+
+
+def _is_done(target: Path, request: RecordedRequest, source: CapturedStates) -> bool:
+    """Whether `target` has the states of the request that `source` would compute; files appear whole or not at all."""
+    try:
+        file = open_states_file(target, tokens=len(request), where=target.name)
+        token_ids = file.token_ids()
+        identity = source.identity.of_input(source.inputs[request.call])
+        return file.identity == identity and token_ids is not None and np.array_equal(token_ids, request.ids)
+    except (RecordingError, FaultError):
+        return False
 
 
 def attach_states(
@@ -342,12 +367,15 @@ class _Meter:
     """Counts rows of states as they pass."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
-        self._total, self._progress = total, progress
+        self.total, self._progress = total, progress
         self._done = 0
+
+    def skip(self, tokens: int) -> None:
+        self._done += tokens
 
     def passing(self, blocks: Iterable[NDArray[np.uint16]]) -> Iterator[NDArray[np.uint16]]:
         for block in blocks:
             yield block
             self._done += len(block)
             if self._progress is not None:
-                self._progress(self._done, self._total)
+                self._progress(self._done, self.total)

@@ -61,10 +61,11 @@ def float8_values(dtype: str) -> NDArray[np.float32]:
 
 
 def from_tensor(values: Any) -> NDArray[np.uint16]:
-    """A torch tensor of any float type and device to the nearest bfloat16."""
+    """A torch tensor of any float type and device to the nearest bfloat16, in memory of its own."""
     import torch
 
-    return values.to(torch.bfloat16).cpu().contiguous().view(torch.int16).numpy().view(np.uint16)
+    bits = torch.empty(values.shape, dtype=torch.bfloat16).copy_(values)
+    return bits.view(torch.int16).numpy().view(np.uint16)
 
 
 def first_not_finite(bits: NDArray[np.uint16]) -> int | None:

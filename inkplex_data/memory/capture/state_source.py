@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -146,28 +146,28 @@ class CapturedStates:
         header: RecordingHeader,
         requests: Sequence[HeardRequest],
         model: Inkling,
-        chunk_tokens: int,
+        chunk_tokens: int | ChunkRule | None,
         source: str,
     ) -> None:
-        """Raises RecordingError as `capture_states` does, and for byte tokens, which no trained model knows."""
+        """`chunk_tokens` None: as the model's devices have room. Raises RecordingError as `capture_states` does, and for byte tokens, which no trained model knows."""
         if header.tokenizer == ByteVocabulary.identity and not model.identity.untrained:
             what = (
                 f"its tokens are bytes ({ByteVocabulary.identity}), which the trained model was not made for"
             )
             raise recording_refusal("recording-token-id", what, source)
-        self._requests, self._model, self._chunk_tokens, self._source = requests, model, chunk_tokens, source
+        self._requests, self._model, self._source = requests, model, source
+        self._rule = model.chunk_rule() if chunk_tokens is None else ChunkRule.of(chunk_tokens)
         self._audio: Audio = heard_audio(requests, source=source)
         self.inputs = input_digests(requests, self._audio, source=source)
-        self.identity = captured_identity(
-            header, model.identity, ChunkRule(chunk_tokens), history_digest(self.inputs)
-        )
+        self.identity = captured_identity(header, model.identity, self._rule, history_digest(self.inputs))
 
-    def blocks(self) -> Iterator[tuple[int, NDArray[np.uint16]]]:
+    def blocks(self, done: Collection[int] = ()) -> Iterator[tuple[int, NDArray[np.uint16]]]:
         for number, _, states in capture_states(
             self._requests,
             self._model,
-            chunk_tokens=self._chunk_tokens,
+            chunk_tokens=self._rule,
             source=self._source,
             audio=self._audio,
+            done=done,
         ):
             yield number, states

@@ -23,6 +23,7 @@ SORTED_GROUPS: Final = 16
 
 A = TypeVar("A")
 R = TypeVar("R")
+Perform = Callable[[CallJob], Any]
 
 
 class InStep:
@@ -39,10 +40,9 @@ class InStep:
     def map(
         self, function: Callable[[A], R], arguments: Sequence[A], *, alone: bool = False
     ) -> Iterator[Outcome[R]]:
-        """As executors do, for arguments that are `CallJob`s."""
-        frames = [job.scan.frames for job in cast(Sequence[CallJob], arguments)]
-        groups = groups_of(frames, 1 if alone else self._calls)
-        units = [(function, tuple(arguments[index] for index in group)) for group in groups]
+        perform, jobs = cast(Perform, function), cast(Sequence[CallJob], arguments)
+        groups = groups_of([job.scan.frames for job in jobs], 1 if alone else self._calls)
+        units = [(perform, tuple(jobs[index] for index in group)) for group in groups]
         again: list[int] = []
         for outcome in self._executor.map(_build_group, units, alone=alone):
             group = groups[outcome.index]
@@ -72,7 +72,7 @@ def groups_of(frames: Sequence[int], calls: int) -> list[tuple[int, ...]]:
     return found
 
 
-def _build_group(unit: tuple[Callable[[Any], Any], tuple[Any, ...]]) -> list[tuple[Any, Exception | None]]:
+def _build_group(unit: tuple[Perform, tuple[CallJob, ...]]) -> list[tuple[Any, Exception | None]]:
     """What became of each call of a group: value, or the exception that stopped it."""
     from inkplex_data.speech.codec_lockstep import Lockstep, SharedCodec
     from inkplex_data.speech.codec_mimi import MimiCodec
@@ -85,7 +85,7 @@ def _build_group(unit: tuple[Callable[[Any], Any], tuple[Any, ...]]) -> list[tup
     batch = Lockstep(codec, len(jobs)) if isinstance(codec, MimiCodec) else None
 
     def one(place: int) -> tuple[Any, Exception | None]:
-        job: CallJob = jobs[place]
+        job = jobs[place]
         if batch is not None and isinstance(codec, MimiCodec):
             job = dataclasses.replace(job, codec=SharedCodec(codec, batch, place))
         try:

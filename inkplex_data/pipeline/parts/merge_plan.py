@@ -6,7 +6,7 @@ What was decided within a part by its own calls alone, the voice of a prefix, st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from inkplex_data.corpus.sidecars.sidecar_models import Identity
 from inkplex_data.errors import StoreError
 from inkplex_data.memory.partners import Candidate, PartnerRings
 from inkplex_data.memory.twins import root_of
+from inkplex_data.pipeline.planning.prefix_voices import VoiceSample
 from inkplex_data.pipeline.planning.same_audio import audio_in_two_families, recordings_in_two_families
 from inkplex_data.plural import shown
 from inkplex_data.problems import Problem
@@ -26,7 +27,9 @@ COMPARED: Final = (
     "call_ix",
     "family",
     "split",
+    "prefix_id",
     "audio_sha256",
+    "exchanged_sha256",
     "audio_fingerprint",
     "recording_id",
 )
@@ -45,14 +48,15 @@ class SourceTables:
 
 @dataclass(frozen=True)
 class Settled:
-    """What a call is in the joined store. `reason`: why it is of another family than before, None where it is not, and
-    `note` says so of the call."""
+    """What a call is in the joined store. `reason`: why it is of another family than before, None where it is not.
+    `notes`: what is to be said of the call."""
 
     call_ix: int
     family: str
     partner: str | None
+    prefix_id: str | None
     reason: str | None = None
-    note: Problem | None = None
+    notes: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class _Merge:
 
     def plan(self) -> MergePlan:
         rows = [
-            {**row, "source": place}
+            {**row, "source": place, "before": row["family"]}
             for place, source in enumerate(self.sources)
             for row in source.calls.iter_rows(named=True)
         ]
@@ -97,7 +101,6 @@ class _Merge:
         )
         self._refuse_twice(rows)
         splits = self._splits(rows)
-        before = {row["call_id"]: row["family"] for row in rows}
         reasons: dict[str, str] = {}
         rows = self._joined(rows, splits, self._related(rows), "family-contradicts", reasons)
         rows = self._without_shared_audio(rows)
@@ -112,6 +115,7 @@ class _Merge:
             .iter_rows()
         }
         self._refuse_divided_twins(rows, branches)
+        voiced = self._cut_from_refused()
         rings = PartnerRings(
             [Candidate(row["call_id"], row["family"], row["split"], row["recording_id"]) for row in rows],
             seed=self.seed,
@@ -119,14 +123,12 @@ class _Merge:
         )
         return MergePlan(
             calls={
-                row["call_id"]: _settled(
-                    ix, row, rings.partner(row["call_id"]), before[row["call_id"]], reasons
-                )
+                row["call_id"]: _settled(ix, row, rings.partner(row["call_id"]), reasons, voiced)
                 for ix, row in enumerate(rows)
             },
             recording_ix=self._recording_ix(rows, recording_of),
             recording_of=recording_of,
-            prefixes=self._prefixes(),
+            prefixes=self._prefixes(voiced),
             refused=list(self.refused.values()),
         )
 
@@ -191,7 +193,14 @@ class _Merge:
         ]
 
     def _without_shared_audio(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        found = audio_in_two_families((row["call_id"], row["audio_sha256"], row["family"]) for row in rows)
+        # Stores of earlier builds do not say what a call's audio is with its channels exchanged.
+        turned = {
+            row["audio_sha256"]: row["exchanged_sha256"]
+            for row in rows
+            if row["exchanged_sha256"] is not None
+        }
+        calls = [(row["call_id"], row["audio_sha256"], row["family"]) for row in rows]
+        found = audio_in_two_families(calls, exchanged=turned)
         for call_id, (owner, owner_family, family) in found.items():
             what = f"has the same audio as call {owner!r} of family {owner_family!r}, and is of family {family!r}"
             self._refuse(call_id, "audio-in-two-families", what)
@@ -250,7 +259,20 @@ class _Merge:
             by_width.setdefault(widths[one], []).append(one)
         return {one: ix for ix, one in enumerate(one for ones in by_width.values() for one in ones)}
 
-    def _prefixes(self) -> list[tuple[int, str]]:
+    def _cut_from_refused(self) -> dict[str, str]:
+        """Prefix → the call, left out now, that its voice was cut from: the sound may be in another split."""
+        found = {}
+        for source in self.sources:
+            voices = source.prefixes.select("prefix_id", "voice", "split", "voice_source").drop_nulls(
+                "voice_source"
+            )
+            for name, voice, split, where in voices.iter_rows():
+                call_id = VoiceSample.of_description(voice, split, where).call_id
+                if call_id in self.refused:
+                    found[name] = call_id
+        return found
+
+    def _prefixes(self, left_out: Container[str]) -> list[tuple[int, str]]:
         """Each prefix once: those of calls first, then those of the recipe's voices, as a build has them."""
         first: dict[str, tuple[int, str]] = {}
         voices: dict[str, str] = {}
@@ -258,6 +280,8 @@ class _Merge:
             for name, voice, where in source.prefixes.select(
                 "prefix_id", "voice", "voice_source"
             ).iter_rows():
+                if name in left_out:
+                    continue
                 first.setdefault(name, (place, name))
                 if where is not None and where.startswith("file:"):
                     voices[name] = voice
@@ -271,11 +295,20 @@ class _Merge:
 
 
 def _settled(
-    ix: int, row: Mapping[str, Any], partner: str | None, before: str, reasons: Mapping[str, str]
+    ix: int,
+    row: Mapping[str, Any],
+    partner: str | None,
+    reasons: Mapping[str, str],
+    cut_from: Mapping[str, str],
 ) -> Settled:
-    call_id, family = row["call_id"], row["family"]
-    if family == before:
-        return Settled(ix, family, partner)
-    reason = reasons[before]
-    what = f"its family {before!r} is part of family {family!r}: {reason}"
-    return Settled(ix, family, partner, reason, Problem.of("family-joined", call_id, what))
+    call_id, family, prefix_id = row["call_id"], row["family"], row["prefix_id"]
+    notes, reason = [], None
+    if family != row["before"]:
+        reason = reasons[row["before"]]
+        what = f"its family {row['before']!r} is part of family {family!r}: {reason}"
+        notes.append(Problem.of("family-joined", call_id, what))
+    if prefix_id in cut_from:
+        what = f"its prefix had its voice from {cut_from[prefix_id]!r}, which is left out, and is left out with it"
+        notes.append(Problem.of("prefix-no-voice", call_id, what))
+        prefix_id = None
+    return Settled(ix, family, partner, prefix_id, reason, tuple(notes))

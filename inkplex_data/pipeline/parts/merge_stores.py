@@ -225,6 +225,7 @@ def _call_tables(
         pl.lit(shard, pl.Int32).alias("shard"),
         pl.Series("call_ix", [one.call_ix for one in new.values()], pl.Int64),
         pl.Series("family", [one.family for one in new.values()], pl.String),
+        pl.Series("prefix_id", [one.prefix_id for one in new.values()], pl.String),
         pl.Series("wrong_memory_of", [one.partner for one in new.values()], pl.String),
     )
     if any(one.reason for one in new.values()):
@@ -239,7 +240,7 @@ def _call_tables(
     if any(old != number for old, number in ix.items()):
         for name in _NUMBERED:
             tables |= renumbered(store, info, name, "call_ix", ix)
-    notes = [one.note for one in new.values() if one.note is not None]
+    notes = [note for one in new.values() for note in one.notes]
     if notes:
         table = stored_table(store, info, "problems")
         tables["problems"] = NewTable(table.schema, [pl.concat([table.read(), problem_table(notes)])])
@@ -255,19 +256,18 @@ def _member(copies: Copies, row: Mapping[str, Any], settled: Settled) -> CallMem
         "family": settled.family,
         "family_reason": "; ".join(reasons) or None,
     }
-    member = copies.call(now, prefix_id=row["prefix_id"], partner=settled.partner, notes=None)
-    notes = [settled.note] if settled.note is not None else []
+    member = copies.call(now, prefix_id=settled.prefix_id, partner=settled.partner, notes=None)
 
     def part() -> Any:
         made = member.part()
-        return replace(made, problems=[*made.problems, *notes])
+        return replace(made, problems=[*made.problems, *settled.notes])
 
     return replace(member, stamp=stamp(member.stamp, asdict(settled)), part=part)
 
 
 def _tables(store: Store) -> SourceTables:
     calls = store.catalog.frame("calls")
-    absent = [pl.lit(None, pl.Binary).alias(name) for name in COMPARED if name not in calls.columns]
+    absent = [pl.lit(None).alias(name) for name in COMPARED if name not in calls.columns]
     identity = pl.col("sidecar").str.json_path_match("$.identity").alias("identity")
     return SourceTables(
         store.root,

@@ -105,7 +105,7 @@ class Generator:
         self.prefixes = PrefixChoice(store, prefix)
         self.pieces: list[str] = pieces.to_list()
         delay = trained.speech.lm.delays.maximum
-        self._silence = silence_codes(codec, self.options.frames + delay)
+        self.silence = silence_codes(codec, self.options.frames + delay)
 
     def generate(self, call_id: str, memory: str) -> Generation:
         """One call under `none`, `own` or `wrong` memory. Raises UsageError for one that cannot be had."""
@@ -134,7 +134,7 @@ class Generator:
             lm,
             call,
             plan,
-            caller_ids(call, plan, self._silence),
+            caller_ids(call, plan, self.silence),
             self.options,
             readers=self.trained.model.memory,
             memory=remembered,

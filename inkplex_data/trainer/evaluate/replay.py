@@ -143,11 +143,19 @@ def first_free_frame(call: Call, *, cue: Literal["free", "forced"] = "free") -> 
 
 
 def plan_replay(
-    call: Call, *, prefix_frames: int, context: int, delay: int, options: ReplayOptions
+    call: Call,
+    *,
+    prefix_frames: int,
+    context: int,
+    delay: int,
+    options: ReplayOptions,
+    before: int | None = None,
 ) -> ReplayPlan:
     """Which frames are forced and which free. The opening loses its beginning where the context is too short
-    for all of it; the prefix never does. Raises UsageError where prefix and response alone do not fit."""
+    for all of it; the prefix never does. `before`: a frame that is free even where the response starts later. Raises
+    UsageError where prefix and response alone do not fit."""
     free = first_free_frame(call, cue=options.cue)
+    free = free if before is None else min(free, max(before, 0))
     room = context - prefix_frames - options.frames - delay
     if room < 0:
         raise UsageError(
@@ -203,6 +211,13 @@ def call_memory(
     tokens = call.tokens
     clock = SessionClock(starts_at_us + first * FRAME_US, prefix_frames, steps)
     versions = build_versions(tokens, clock, window=window, permitted=call.permitted)
+    return assembled_memory(tokens, states, versions, text_table)
+
+
+def assembled_memory(
+    tokens: pl.DataFrame, states: Tensor, versions: pl.DataFrame, text_table: Tensor
+) -> CallMemory:
+    """What `versions` of tokens [N] with states [N, 3, D] hold, on the device of `text_table` [C, E]."""
     rows = versions["row"].to_numpy()
     low, high = (int(rows.min()), int(rows.max()) + 1) if len(rows) else (0, 0)
     tokens = tokens[low:high]

@@ -7,6 +7,7 @@ frame), so that the first frame given is frame 0 and step t reads and predicts w
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -116,6 +117,20 @@ class StreamingGenerator:
             text_logits=text_logits if logits else None,
             audio_logits=audio_logits if logits else None,
         )
+
+    def fork(self, after_block: Mapping[int, BlockHook] | None) -> StreamingGenerator:
+        """A generator that has done what this one has, and goes on by itself with other hooks: the same ids, keys, values
+        and draws to come. What is pending is run first, so that it sees this one's hooks."""
+        if self._pending:
+            self._flush()
+        twin = copy.copy(self)
+        twin._codes, twin._temporal = copy.deepcopy(self._codes), copy.deepcopy(self._temporal)
+        twin._depth = copy.deepcopy(self._depth)
+        twin._random = torch.Generator(device=self.lm.device)
+        twin._random.set_state(self._random.get_state())
+        twin._pending = []
+        twin.after_block = after_block
+        return twin
 
     def replay(self, codes: Tensor) -> list[GeneratorStep]:
         """Force whole frames: codes integers [B, streams, F], the prefix for one. Temporal steps are batched."""

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inkplex_data.errors import UsageError
-from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, plan_capture
+from inkplex_data.memory.capture.capture_plan import ChunkRule, Fork, plan_capture, without_done
 from inkplex_data.memory.ownership import Ownership
 from tests.memory.asked import FORKED, Asked, context_of
 
@@ -98,3 +100,32 @@ def test_a_cache_that_is_a_list_of_tokens_always_holds_the_right_context(
         computed.append(plan.number)
     assert not kept
     assert computed == [request.call for request in requests if request.tokens]
+
+
+@settings(max_examples=60)
+@given(trees(), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_what_is_left_of_a_plan_computes_what_is_missing_in_the_same_chunks(
+    requests: list[Asked], chunk_tokens: int, random: Random
+) -> None:
+    """With lists for caches, as above; requests that are done are begun only for others."""
+    whole = plan_capture(Ownership(requests), ChunkRule(chunk_tokens))
+    done = {plan.number for plan in whole if random.random() < 0.6}
+    left = without_done(whole, done)
+    kept: dict[Fork, list[int]] = {}
+    by_call = {request.call: request for request in requests}
+    for plan in left:
+        cache: list[int] = []
+        if plan.fork is not None:
+            cache = kept.pop(plan.fork) if plan.last else list(kept[plan.fork])
+        context, first = context_of(requests, plan.number).tolist(), plan.chunks[0][0]
+        assert (cache == context[:first] and plan.number not in done) or plan.keep
+        for start, stop in plan.chunks:
+            cache += by_call[plan.number].ids[start - first : stop - first].tolist()
+            if stop in plan.keep:
+                kept[Fork(plan.number, stop)] = list(cache)
+        assert cache == context[: len(cache)] and (plan.number in done or len(cache) == len(context))
+    assert not kept
+    before = {plan.number: plan for plan in whole}
+    assert all(plan.chunks == before[plan.number].chunks[: len(plan.chunks)] for plan in left)
+    assert {plan.number for plan in left} >= {plan.number for plan in whole} - done
+    assert without_done(whole, ()) == whole

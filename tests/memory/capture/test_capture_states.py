@@ -14,7 +14,8 @@ import torch
 
 from inkplex_data.errors import RecordingError
 from inkplex_data.memory.capture.capture_states import capture_rows, capture_states
-from inkplex_data.memory.capture.inkling import Inkling, fork_cache, load_inkling, share_prefix
+from inkplex_data.memory.capture.inkling import Inkling, load_inkling
+from inkplex_data.memory.capture.inkling_cache import fork_cache, share_prefix
 from inkplex_data.memory.capture.state_source import CapturedStates
 from tests.memory.asked import FORKED, Asked, context_of
 from tests.memory.identified import HEADER
@@ -49,7 +50,7 @@ def rows_of(requests: Sequence[Asked], model: Inkling, **options: Any) -> dict[i
         request = next(one for one in requests if one.call == call)
         before = sum(map(len, parts.get(call, [])))
         assert first == before + (request.cached[1] if request.cached else 0)
-        parts.setdefault(call, []).append(rows)
+        parts.setdefault(call, []).append(rows.clone())
     return {call: torch.cat(rows) for call, rows in parts.items()}
 
 
@@ -140,7 +141,7 @@ def audio_request(tokens: int, placeholders: list[int]) -> Asked:
 def test_audio_goes_through_the_models_own_front_end(full_checkpoint: tuple[Path, Any]) -> None:
     """Bit for bit what `InklingForConditionalGeneration` computes from the same dMel rows; also in chunks."""
     folder, stock = full_checkpoint
-    model = load_inkling(str(folder), device="cpu")
+    model = load_inkling(str(folder), dtype="float32", device="cpu")
     places = [3, 4, 5, 6, 20, 21]
     request = audio_request(30, places)
     dmel = np.random.default_rng(0).integers(0, 16, (len(places), 80), dtype=np.uint8)

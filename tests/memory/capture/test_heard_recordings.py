@@ -61,7 +61,9 @@ def test_audio_tokens_are_captured_as_the_model_hears_them(
             output_hidden_states=[29, 35, 42],
         ).hidden_states
     expected = torch.stack([expected[index][0] for index in (29, 35, 42)], dim=1)
-    result = capture_recording(path, tmp_path / "out", load_inkling(str(folder), device="cpu"))
+    result = capture_recording(
+        path, tmp_path / "out", load_inkling(str(folder), dtype="float32", device="cpu")
+    )
     parts = [
         load_file(tmp_path / "out" / "r.states" / f"00000{call}.safetensors")["states"] for call in (0, 1)
     ]

@@ -66,10 +66,10 @@ def rows(model: Inkling) -> torch.Tensor:
 def test_checkpoints_of_both_classes_load_with_their_weights(
     folder: Path, full_checkpoint: tuple[Path, Any], tmp_path: Path
 ) -> None:
-    text = load_inkling(str(folder))
+    text = load_inkling(str(folder), dtype="float32")
     assert (text.identity.id, text.identity.untrained, text.audio) == ("tiny", False, None)
     where, stock = full_checkpoint
-    full = load_inkling(str(where))
+    full = load_inkling(str(where), dtype="float32")
     assert full.audio is not None
     for model, source in ((full.text, stock.model.language_model), (full.audio, stock.model.audio_tower)):
         assert all(
@@ -82,10 +82,10 @@ def test_checkpoints_of_both_classes_load_with_their_weights(
     other.mkdir()
     (other / "config.json").write_text((folder / "config.json").read_text())
     save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
-    assert load_inkling(str(other)).identity == text.identity
+    assert load_inkling(str(other), dtype="float32").identity == text.identity
     weights["model.layers.7.input_layernorm.weight"][3] += 1
     save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
-    assert load_inkling(str(other)).identity.sha256 != text.identity.sha256
+    assert load_inkling(str(other), dtype="float32").identity.sha256 != text.identity.sha256
 
 
 def test_a_checkpoint_without_all_its_weights_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -315,3 +315,24 @@ def test_identified_files_without_a_header_that_says_so_are_refused(recording: P
         save_torch(load_file(file), file)
     with pytest.raises(RecordingError, match="do not say which model"):
         state_source(stated.header, requests, None)
+
+
+def test_a_capture_goes_on_in_the_middle_of_a_recording(
+    recording: Path, small_inkling: Inkling, tmp_path: Path
+) -> None:
+    """The first request's states are there: they are not written again, and the others are those of one run."""
+    once = capture_recording(recording, tmp_path / "once", small_inkling, chunk_tokens=5)
+    again = tmp_path / "again" / "chat-0000.states"
+    again.mkdir(parents=True)
+    shutil.copy(tmp_path / "once" / "chat-0000.states" / "000000.safetensors", again)
+    mark = (again / "000000.safetensors").stat()
+    seen: list[tuple[int, int]] = []
+    result = capture_recording(
+        recording, tmp_path / "again", small_inkling, chunk_tokens=5, progress=lambda *at: seen.append(at)
+    )
+    assert (again / "000000.safetensors").stat().st_ino == mark.st_ino
+    assert seen[0][0] > len(next(iter(read_recording(recording)))) and seen[-1][0] == seen[-1][1]
+    np.testing.assert_array_equal(bits(result.path), bits(once.path))
+    # Other chunks are other states: all are computed.
+    other = capture_recording(recording, tmp_path / "again", small_inkling, chunk_tokens=4)
+    assert (again / "000000.safetensors").stat().st_ino != mark.st_ino and validate_path(other.path) == []

@@ -1,4 +1,5 @@
-"""A corpus of short calls with memory, voices and roles over several shards, its store, and copies of both to change."""
+"""A corpus of short calls with memory, voices and roles over several shards, its store, copies of both to change, and
+the same corpus built in parts."""
 
 from __future__ import annotations
 
@@ -13,12 +14,15 @@ import pytest
 
 from inkplex_data.config.recipe import Recipe, load_recipe
 from inkplex_data.pipeline.outcome import Summary
+from inkplex_data.pipeline.parts.cut_corpus import PartName
+from inkplex_data.pipeline.parts.merge_stores import merge_stores
 from inkplex_data.pipeline.run import build_store
 from tests.memory.identified import identify_files
 from tests.pipeline.conftest import write_call, write_manifest
 from tests.quick_codec import QUICK
 
 SECONDS = 1.0
+PARTS = 3
 CALLS = (
     ("a", "train", "amy", "red"),
     ("b", "train", "amy", "red"),
@@ -106,6 +110,37 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Standing:
     summary = standing.build()
     assert summary.exit_code == 0, summary.text()
     return standing
+
+
+@dataclass(frozen=True)
+class Parted:
+    whole: Standing
+    parts: tuple[Path, ...]
+
+
+def build_part(standing: Standing, folder: Path, number: int, of: int = PARTS, **options: object) -> Summary:
+    return build_store(
+        standing.manifest, folder, recipe=standing.recipe, workers=1, part=PartName(number, of), **options
+    )  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def parted(made: Standing, tmp_path_factory: pytest.TempPathFactory) -> Parted:
+    """Not to be written to."""
+    root = tmp_path_factory.mktemp("parted")
+    folders = tuple(root / f"part-{number}" for number in range(1, PARTS + 1))
+    for number, folder in enumerate(folders, 1):
+        assert build_part(made, folder, number).exit_code == 0
+    return Parted(made, folders)
+
+
+@pytest.fixture(scope="session")
+def joined(parted: Parted, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store of the parts. Not to be written to."""
+    store = tmp_path_factory.mktemp("joined") / "store"
+    summary = merge_stores(parted.parts[::-1], store)
+    assert summary.exit_code == 0 and len(summary.calls) == 6
+    return store
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import inkplex_data as ink
-from inkplex_data.errors import StoreError
+from inkplex_data.errors import StoreError, UsageError
+from inkplex_data.pipeline.target import refuse_foreign
 from tests.pipeline.conftest import tree, write_call
 from tests.pipeline.standing.conftest import Standing, line
 
@@ -228,8 +229,6 @@ def test_what_the_machine_stopped_once_is_tried_again_and_no_call_is_refused_for
 
 def test_a_store_to_be_is_taken_up_and_a_foreign_folder_is_not(standing: Standing) -> None:
     """Only a folder with a build's lock, and nothing but what builds write, is a build's."""
-    from inkplex_data.errors import UsageError
-
     wanted = tree(standing.store)
     (standing.store / "store.json").unlink()
     with pytest.raises(UsageError, match="no store"):
@@ -242,3 +241,13 @@ def test_a_store_to_be_is_taken_up_and_a_foreign_folder_is_not(standing: Standin
     (standing.store / "notes.txt").unlink()
     assert standing.build().exit_code == 0
     assert tree(standing.store) == wanted
+
+
+def test_a_build_that_had_no_lock_yet_is_taken_up(tmp_path: Path) -> None:
+    (tmp_path / ".build").mkdir()
+    refuse_foreign(tmp_path)
+    for name in ("notes.txt", ".build/notes.txt"):
+        (tmp_path / name).touch()
+        with pytest.raises(UsageError, match="holds no store"):
+            refuse_foreign(tmp_path)
+        (tmp_path / name).unlink()

@@ -10,10 +10,10 @@ import pytest
 import inkplex_data as ink
 from inkplex_data.pipeline.parts.merge_stores import merge_stores
 from tests.pipeline.conftest import tree
-from tests.pipeline.standing.parts.conftest import Parted
+from tests.pipeline.standing.conftest import Parted
 from tests.pipeline.standing.test_kills import watched
 
-SAMPLED = 3
+SAMPLED = 2
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ from inkplex_data.pipeline.run import build_store
 from inkplex_data.store.frame_streams import stored_in
 from inkplex_data.store.verify.whole_store import verify_store
 from tests.pipeline.conftest import tree
-from tests.pipeline.standing.conftest import Standing
-from tests.pipeline.standing.parts.conftest import Parted, build_part
+from tests.pipeline.standing.conftest import Parted, Standing, build_part
 from tests.quick_codec import QUICK
 
 PLACES = [
@@ -64,32 +63,25 @@ def same_content(one: Path, other: Path) -> None:
         assert np.array_equal(*states), recording_id
 
 
-def test_parts_joined_equal_one_build(parted: Parted, tmp_path: Path) -> None:
-    summary = merge_stores(parted.parts[::-1], tmp_path / "store")
-    assert summary.exit_code == 0 and len(summary.calls) == 6
-    same_content(parted.whole.store, tmp_path / "store")
-    assert not verify_store(tmp_path / "store") and not (tmp_path / "store" / ".build").exists()
+def test_parts_joined_equal_one_build(parted: Parted, joined: Path) -> None:
+    same_content(parted.whole.store, joined)
+    assert not verify_store(joined) and not (joined / ".build").exists()
 
 
-def test_a_rerun_changes_nothing_and_files_are_links(parted: Parted, tmp_path: Path) -> None:
-    merge_stores(parted.parts, tmp_path / "store")
-    before = tree(tmp_path / "store")
-    merge_stores(parted.parts, tmp_path / "store")
-    assert tree(tmp_path / "store") == before
-    arrays = [path for path in (tmp_path / "store/calls").rglob("arrays.zarr/**/*") if path.is_file()]
+def test_a_rerun_changes_nothing_and_files_are_links(parted: Parted, joined: Path) -> None:
+    before = tree(joined)
+    merge_stores(parted.parts, joined)
+    assert tree(joined) == before
+    arrays = [path for path in (joined / "calls").rglob("arrays.zarr/**/*") if path.is_file()]
     assert len(arrays) > 20 and all(path.stat().st_nlink > 1 for path in arrays)
     assert all(
-        path.stat().st_nlink == 1
-        for name in ("calls", "words")
-        for path in (tmp_path / "store").glob(f"{name}.parquet")
+        path.stat().st_nlink == 1 for name in ("calls", "words") for path in joined.glob(f"{name}.parquet")
     )
 
 
 def test_where_no_link_can_be_made_files_are_copied(
-    parted: Parted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parted: Parted, joined: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    merge_stores(parted.parts, tmp_path / "links")
-
     real = os.link
 
     def no_link(source: Path, place: Path) -> None:
@@ -99,7 +91,7 @@ def test_where_no_link_can_be_made_files_are_copied(
 
     monkeypatch.setattr(os, "link", no_link)
     merge_stores(parted.parts, tmp_path / "copies")
-    assert tree(tmp_path / "links") == tree(tmp_path / "copies")
+    assert tree(joined) == tree(tmp_path / "copies")
     assert all(path.stat().st_nlink == 1 for path in (tmp_path / "copies").rglob("*") if path.is_file())
 
 
@@ -145,13 +137,19 @@ def test_other_stores_follow_each_other_with_new_numbers(made: Standing, tmp_pat
 
 
 def test_the_same_audio_in_two_families_leaves_one_out(made: Standing, tmp_path: Path) -> None:
-    """What a part cannot know: the later call goes, and the rest of its shard stays, each array read back."""
+    """What a part cannot know: the later call goes, also with its channels exchanged, and the prefix that has its voice;
+    the rest of its shard stays, each array read back."""
+    known = {one["id"]: one for one in made.lines}
+    exchanged = {"id": "a3", "family": "other", "voice": None, "channels": {"agent": 1, "caller": 0}}
     corpora = []
     for name, lines in (
-        ("one", [one for one in made.lines if one["id"] in "ac"]),
+        ("one", [known["a"], known["c"]]),
         (
             "two",
-            [{**one, "id": f"{one['id']}2", "family": "other"} for one in made.lines if one["id"] in "ab"],
+            [
+                *({**known[one], "id": f"{one}2", "family": "other"} for one in "ab"),
+                {**known["a"], **exchanged},
+            ],
         ),
     ):
         manifest = made.folder / f"same-{name}.jsonl"
@@ -160,12 +158,20 @@ def test_the_same_audio_in_two_families_leaves_one_out(made: Standing, tmp_path:
         corpora.append(tmp_path / name)
         build_store(manifest, corpora[-1], recipe=recipe, workers=1)
     summary = merge_stores(corpora, tmp_path / "store")
-    assert summary.exit_code == 3 and [problem.code for problem in summary.refused] == [
-        "audio-in-two-families"
+    assert summary.exit_code == 3
+    assert [(problem.call_id, problem.code) for problem in summary.refused] == [
+        ("a2", "audio-in-two-families"),
+        ("a3", "audio-in-two-families"),
     ]
     assert not verify_store(tmp_path / "store")
     store, before = ink.open_store(tmp_path / "store"), ink.open_store(corpora[1])
     assert store.call_ids == ["a", "c", "b2"]
+    own = before.call("b2").row["prefix_id"]
+    assert before.prefix_by_id(own).row["voice_source"].startswith("call:a2@")
+    assert own not in store.prefixes().collect()["prefix_id"]
+    assert store.call("b2").row["prefix_id"] is None
+    [note] = store.problems().filter(call_id="b2", code="prefix-no-voice").collect()["message"]
+    assert "from 'a2', which is left out" in note
     assert np.array_equal(store.call("b2").codes, before.call("b2").codes)
     assert store.problems().filter(call_id="a2").collect()["code"].to_list() == ["audio-in-two-families"]
     assert store.recordings().collect()["recording_id"].to_list() == ["red", "blue"]

@@ -1,0 +1,1 @@
+"""What an utterance asserts, what evidence carries, and which of it stood when it was said. Pure."""
