@@ -55,8 +55,8 @@ class InStep:
             else:
                 again += group
         if again:
-            for outcome in self.map(function, [arguments[index] for index in again], alone=True):
-                yield dataclasses.replace(outcome, index=again[outcome.index])
+            for single in self.map(function, [arguments[index] for index in again], alone=True):
+                yield dataclasses.replace(single, index=again[single.index])
 
     def close(self, *, cancel: bool = False) -> None:
         self._executor.close(cancel=cancel)
