@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from inkplex_data.config.recipe import load_recipe
+from inkplex_data.config.recipe import CodecConfig, load_recipe
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.run import build_store
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     recipe = load_recipe("moshi_stereo", {"codec.id": "untrained:0"})
-    codec = tools.codec("untrained:0")
+    codec = tools.codec(CodecConfig(id="untrained:0"), "cpu")
     with tempfile.TemporaryDirectory() as folder:
         corpus = make_corpus(Path(folder) / "corpus", options.minutes, options.calls)
         with counted_encoding(codec) as spent:

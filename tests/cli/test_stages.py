@@ -12,6 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from inkplex_data.cli.app import app, main
+from inkplex_data.config.recipe import CodecConfig
 from inkplex_data.corpus.recordings.recording import read_recording
 from inkplex_data.corpus.traces.importer import import_traces
 from inkplex_data.pipeline import tools
@@ -59,7 +60,7 @@ def test_interleave_needs_one_length(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_encode_writes_the_codes_of_a_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_call(tmp_path, "one", 1, seconds=0.5)
-    mimi = tools.codec("untrained:0")
+    mimi = tools.codec(CodecConfig(id="untrained:0"), "cpu")
     stereo, _ = soundfile.read(tmp_path / "one.wav", dtype="float32")
     expected = np.concatenate([mimi.encode([stereo[:, side].copy()]) for side in range(2)], axis=1).T
     for name in ("codes.npy", "codes.npz"):

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 import torch
 
-from inkplex_data.config.recipe import Recipe, load_recipe
+from inkplex_data.config.recipe import CodecConfig, Recipe, load_recipe
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.run import build_store
 from tests.quick_codec import QUICK
@@ -127,7 +127,7 @@ def own_store(built: Path, tmp_path: Path) -> Path:
 
 def plain_loop(samples: np.ndarray) -> np.ndarray:
     """Codes [8, F] of one 24 kHz channel from `MimiModel.encode`, 25 frames at a time."""
-    model = tools.codec("untrained:0").model
+    model = tools.codec(CodecConfig(id="untrained:0"), "cpu").model
     padded = np.pad(samples, (0, -len(samples) % 1920))
     cache = padding = None
     parts = []

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from inkplex_data.config.recipe import load_recipe
+from inkplex_data.errors import MachineFault
 from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls import build_call
-from inkplex_data.pipeline.calls.calls_in_step import SORTED_GROUPS, groups_of
+from inkplex_data.pipeline.calls.calls_in_step import SORTED_GROUPS, InStep, groups_of
 from inkplex_data.pipeline.calls.encode import Encoded
+from inkplex_data.pipeline.execute import InlineExecutor, Outcome
 from inkplex_data.pipeline.run import build_store
 from inkplex_data.problems import refusal
 from inkplex_data.speech.codec_rows import MimiRows
@@ -77,3 +82,34 @@ def test_calls_in_step_have_the_codes_that_each_has_alone(
     with open_store(tmp_path / "store") as store:
         assert store.description["codec"] == codec.identity.as_dict()
         assert store.description["codec"]["batch_rows"] == 6
+
+
+@dataclass
+class Length:
+    """As much of a call's job as grouping reads."""
+
+    frames: int
+
+    @property
+    def scan(self) -> Length:
+        return self
+
+
+class FailsTogether(InlineExecutor):
+    """Loses whatever it is given as more than one call."""
+
+    def map(
+        self, function: Callable[[Any], Any], arguments: Sequence[Any], *, alone: bool = False
+    ) -> Iterator[Outcome[Any]]:
+        for index, (perform, jobs) in enumerate(arguments):
+            if len(jobs) > 1:
+                yield Outcome(index, error=MachineFault("gone"))
+            else:
+                yield Outcome(index, value=[(perform(jobs[0]), None)])
+
+
+def test_calls_of_a_lost_group_are_tried_one_by_one() -> None:
+    jobs = [Length(frames) for frames in (5, 90, 7, 80, 6)]
+    outcomes = list(InStep(FailsTogether(), 4).map(lambda job: job.frames, jobs))
+    assert {outcome.index: outcome.value for outcome in outcomes} == dict(enumerate((5, 90, 7, 80, 6)))
+    assert all(outcome.error is None for outcome in outcomes)

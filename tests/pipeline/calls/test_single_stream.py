@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import inkplex_data as ink
 from inkplex_data.cli.app import app
-from inkplex_data.config.recipe import Recipe, load_recipe
+from inkplex_data.config.recipe import CodecConfig, Recipe, load_recipe
 from inkplex_data.grid import MASK_AGENT, MASK_CALLER, MASK_HIDDEN_TEXT, MASK_TEXT, NO_INPUT, PAD
 from inkplex_data.loader import make_loader
 from inkplex_data.pipeline import tools
@@ -62,7 +62,7 @@ def built(talk: Path) -> Path:
 def test_one_channel_as_it_is(talk: Path, built: Path) -> None:
     call = ink.open_store(built).call("talk")
     samples, _ = soundfile.read(talk / "talk.wav", dtype="float32")
-    codec = tools.codec(QUICK)
+    codec = tools.codec(CodecConfig(id=QUICK), "cpu")
     np.testing.assert_array_equal(call.codes[:8].T, codec.encode(samples))
     silence = codec.encode(np.zeros(48_000, np.float32))[-1]
     assert (call.codes[8:] == silence[:, None]).all()
@@ -104,7 +104,7 @@ def test_two_channels_are_mixed(tmp_path: Path) -> None:
     summary = build_store(manifest, tmp_path / "store", recipe=recipe(), workers=1)
     assert summary.calls == ("both", "files"), summary.text()
     store = ink.open_store(tmp_path / "store")
-    call, codec = store.call("both"), tools.codec(QUICK)
+    call, codec = store.call("both"), tools.codec(CodecConfig(id=QUICK), "cpu")
     np.testing.assert_array_equal(call.codes[:8].T, codec.encode(stereo.mean(axis=1)))
     assert [row["name"] for row in json.loads(call.row["sidecar"])["audio"]["transforms"]] == ["mix"]
     assert summary.repairs["augmented"] == 2

@@ -12,7 +12,7 @@ import soundfile
 
 import inkplex_data as ink
 from inkplex_data.audio.loudness import normalise_lufs
-from inkplex_data.config.recipe import load_recipe
+from inkplex_data.config.recipe import CodecConfig, load_recipe
 from inkplex_data.corpus.entry import Clip
 from inkplex_data.corpus.read_corpus import read_corpus
 from inkplex_data.export.cropped_corpus import crop_corpus
@@ -50,7 +50,7 @@ def test_the_prompt_of_a_sidecar_is_the_prefix(tmp_path: Path) -> None:
     store = ink.open_store(tmp_path / "store")
 
     one, two = store.call("one").with_prefix(), store.call("two").with_prefix()
-    codec = tools.codec("untrained:0")
+    codec = tools.codec(CodecConfig(id="untrained:0"), "cpu")
     expected = codec.encode([normalise_lufs(said, RATE_HZ)])
     assert (one.prefix.row["voice_source"], one.prefix.row["voice"]) == ("corpus:voices/ann.wav", "ann")
     np.testing.assert_array_equal(one.codes[:8, : len(expected)], expected.T)
