@@ -25,7 +25,7 @@ def variant(codec: MimiCodec, **run: object) -> MimiCodec:
     return MimiCodec(codec.identity.id, state, True, **run)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("rows", [2, 8])
+@pytest.mark.parametrize("rows", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_row_hears_nothing_of_its_neighbours(
     untrained_codec: MimiCodec, caller_speech: np.ndarray, rows: int
 ) -> None:

@@ -19,8 +19,11 @@ let chosen = null, models = [], figures = [], work = null, speaking = false, tur
 async function send(command) {
   const answer = await fetch("do", { method: "POST", body: JSON.stringify(command) });
   const body = await answer.json();
-  $("fault").hidden = answer.ok;
-  $("fault").textContent = body.fault ?? "";
+  // What the page asks by itself does not wipe away what it has just told.
+  if (command.do !== "models" || !answer.ok) {
+    $("fault").hidden = answer.ok;
+    $("fault").textContent = body.fault ?? "";
+  }
   return answer.ok ? body : null;
 }
 
