@@ -7,7 +7,7 @@
 
 The text: WordNet's definitions and example sentences (9 MB of general English; WordNet licence) and the sources of Python's
 documentation without its change log (9 MB of prose and code; PSF licence), as Debian packages them, the English dialogues of
-the PyPI package chatterbot-corpus (BSD), and the made calls that the small speech tokenizer is trained on too. None of it is
+the Python package chatterbot-corpus (BSD), and the made calls that the small speech tokenizer is trained on too. None of it is
 in the repository. With one release of SentencePiece, the same text gives the same bytes. A model that learned with
 another tokenizer is of another species: the committed file is never replaced, only joined by one of another name.
 """
