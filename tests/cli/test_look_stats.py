@@ -44,6 +44,7 @@ def test_json(made: Made) -> None:
         "pause",
         "gap",
         "text padding",
+        "memory",
         "gap length",
     ]
     assert any(row.get("code") == "made-up" for row in rows)

@@ -13,7 +13,7 @@ import pytest
 from tests.outputs.verbs import VERBS, Inputs, leftovers, run
 
 BY_NAME = {verb.name: verb for verb in VERBS}
-SAID = {"train": "--resume; it goes on from the newest checkpoint"}
+SAID = {"train": "--resume; it goes on from"}
 
 
 def stop_when(pattern: str, folder: Path) -> threading.Thread:
@@ -53,7 +53,9 @@ def test_a_verb_that_is_stopped_goes_on(
         signal.signal(signal.SIGINT, was)
     said = capsys.readouterr().err
     assert code == 130 and "Traceback" not in said, said
-    assert "error: interrupted" in said and SAID.get(name, "Run the same command again") in said
+    # What finishes a step of its own first names the signal; what is broken off says that it was interrupted.
+    assert "stopped by SIGINT" in said or "error: interrupted" in said
+    assert SAID.get(name, "Run the same command again") in said
     assert run(*verb.arguments(inputs, out)) == verb.code
     assert verb.content(out) == verb.content(good)
     assert not leftovers(out)

@@ -10,7 +10,7 @@ from inkplex_data.pipeline import tools
 from inkplex_data.pipeline.calls.augmentation import noise_files
 from tests.conftest import ROOT
 
-MODEL = next((ROOT / "inkplex_data").rglob("*.model"))
+MODEL = ROOT / "inkplex_data" / "speech" / "data" / "small.model"
 
 
 def test_a_tool_is_loaded_once_and_again_when_its_file_is_replaced(tmp_path: Path) -> None:

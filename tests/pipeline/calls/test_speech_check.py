@@ -111,7 +111,7 @@ def test_new_words_or_another_model_are_listened_to(
     scanned = SCAN.do(ScanJob(build=Build(recipe, tmp_path, corpus), given=CallInput.of(entry)))
     asked: list[str] = []
 
-    def counting(model: str) -> None:
+    def counting(model: str, device: str) -> None:
         asked.append(model)
         raise CallRefused("unexpected", "asked")
 

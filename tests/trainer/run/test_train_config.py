@@ -12,7 +12,7 @@ from tests.trainer.made_recipe import small_recipe
 
 
 def test_the_recipes_of_the_package_load() -> None:
-    names = ["demo", "finetune_full", "finetune_lora", "memory_and_lora", "stage1"]
+    names = ["demo", "demo_voice", "finetune_full", "finetune_lora", "memory_and_lora", "stage1"]
     assert train_recipe_names() == [f"train_{name}" for name in names]
     for name in names:
         assert load_train_recipe(name) == load_train_recipe(f"train_{name}")
