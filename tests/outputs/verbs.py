@@ -182,9 +182,10 @@ def _rows(out: Path) -> Any:
 
 
 def _run_folder(out: Path) -> Any:
-    """What a training run found, without how long it took and the ids that every save draws."""
-    checkpoints = sorted((out / "checkpoints").glob("*.safetensors"))
-    files = {path.name for path in [*out.iterdir(), *(out / "checkpoints").iterdir()]}
+    """What a training run found, without how long it took and the ids that every save draws. Of its checkpoints the last
+    one: a run that is stopped saves itself where that happens, so which earlier ones are kept depends on it."""
+    checkpoints = sorted((out / "checkpoints").glob("*.safetensors"))[-1:]
+    files = {path.name for path in [*out.iterdir(), *checkpoints]}
     rows = []
     for name in ("metrics.jsonl", "checks.jsonl"):
         for line in (out / name).read_text().splitlines():
