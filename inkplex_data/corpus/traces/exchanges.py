@@ -70,6 +70,38 @@ def _follows(exchange: Exchange, last: Exchange) -> bool:
     return exchange.asked[:size] == last.asked
 
 
+def gather_log(
+    read: Callable[[dict[str, Any], str], Exchange | None],
+    is_entry: Callable[[Any], bool] = lambda item: False,
+) -> Callable[[Sequence[tuple[Any, str]]], Iterable[Found] | None]:
+    """A format's `gather` for logs whose entries each hold one request: `read` takes an entry and its place, and gives None
+    for what is none. Lists are looked through, but for those that `is_entry` calls one."""
+
+    def entries(document: Any, place: str) -> Iterator[Exchange]:
+        if isinstance(document, list) and not is_entry(document):
+            for index, item in enumerate(document):
+                yield from entries(item, f"{place}/{index}")
+            return
+        entry = {"messages": document} if isinstance(document, list) else as_dict(document)
+        if (exchange := read(entry, place)) is not None:
+            yield exchange
+
+    def gather(documents: Sequence[tuple[Any, str]]) -> Iterable[Found] | None:
+        found = [one for document, place in documents for one in entries(document, place)]
+        return list(found_sessions(found)) or None
+
+    return gather
+
+
+def logged_bodies(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The request and the response of an entry: beside each other, with or without a `body` around them, or all in one."""
+    request, response = (
+        as_dict(as_dict(entry.get(name)).get("body")) or as_dict(entry.get(name)) or entry
+        for name in ("request", "response")
+    )
+    return request, response
+
+
 def found_sessions(exchanges: Iterable[Exchange], name: str = "") -> Iterator[Found]:
     """The sessions of a log, with the id of each: `name`, where it is of one session alone, or its first request's."""
     chains = sessions(exchanges)

@@ -6,35 +6,29 @@ transcript has the messages alone. Tool results stand in user messages and becom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, TraceFormat, own_id
-from inkplex_data.corpus.traces.exchanges import Exchange, found_sessions, session_dialogue, tool_call
+from inkplex_data.corpus.traces.exchanges import (
+    Exchange,
+    gather_log,
+    logged_bodies,
+    session_dialogue,
+    tool_call,
+)
 from inkplex_data.corpus.traces.logged_times import entry_times
 from inkplex_data.corpus.traces.raw import as_content, as_dict, as_list, as_text
 
 _BLOCKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 
 
-def _gather(documents: Sequence[tuple[Any, str]]) -> Iterable[Found] | None:
-    exchanges = [one for document, place in documents for one in _exchanges(document, place)]
-    return list(found_sessions(exchanges)) or None
-
-
-def _exchanges(document: Any, place: str) -> Iterator[Exchange]:
-    if isinstance(document, list) and not _is_messages(document):
-        for index, item in enumerate(document):
-            yield from _exchanges(item, f"{place}/{index}")
-        return
-    entry = {"messages": document} if isinstance(document, list) else as_dict(document)
-    request = as_dict(entry.get("request")) or entry
-    response = as_dict(entry.get("response")) or entry
+def _exchange(entry: dict[str, Any], place: str) -> Exchange | None:
+    request, response = logged_bodies(entry)
     asked = request.get("messages")
     is_answered = response.get("type") == "message" and isinstance(response.get("content"), list)
     if not isinstance(asked, list) or not (is_answered or _is_messages(asked)):
-        return
-    yield Exchange(
+        return None
+    return Exchange(
         place,
         asked,
         [response] if is_answered else [],
@@ -117,4 +111,6 @@ def _parse(found: Found) -> Dialogue:
     return session_dialogue(found, _chat)
 
 
-FORMAT = TraceFormat("anthropic", "Anthropic messages", _parse, gather=_gather, priority=15)
+FORMAT = TraceFormat(
+    "anthropic", "Anthropic messages", _parse, gather=gather_log(_exchange, _is_messages), priority=15
+)

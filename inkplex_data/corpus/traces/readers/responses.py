@@ -6,38 +6,27 @@ have whole seconds, which count at their ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, TraceFormat, own_id
-from inkplex_data.corpus.traces.exchanges import Exchange, found_sessions, session_dialogue
+from inkplex_data.corpus.traces.exchanges import Exchange, gather_log, logged_bodies, session_dialogue
 from inkplex_data.corpus.traces.items import chat_of_items
 from inkplex_data.corpus.traces.logged_times import entry_times
-from inkplex_data.corpus.traces.raw import as_dict, as_list, as_text
+from inkplex_data.corpus.traces.raw import as_list, as_text
 
 
-def _gather(documents: Sequence[tuple[Any, str]]) -> Iterable[Found] | None:
-    exchanges = [one for document, place in documents for one in _exchanges(document, place)]
-    return list(found_sessions(exchanges)) or None
-
-
-def _exchanges(document: Any, place: str) -> Iterator[Exchange]:
-    if isinstance(document, list):
-        for index, item in enumerate(document):
-            yield from _exchanges(item, f"{place}/{index}")
-        return
-    entry = as_dict(document)
-    request, response = _body(entry.get("request")) or entry, _body(entry.get("response")) or entry
+def _exchange(entry: dict[str, Any], place: str) -> Exchange | None:
+    request, response = logged_bodies(entry)
     output = response.get("output")
     if response.get("object") != "response" or not isinstance(output, list):
-        return
+        return None
     asked = request.get("input", response.get("input"))
     times = entry_times({name: value for name, value in entry.items() if name != "completed_at"})
     if times["start"] is None:
         times["start"] = _next_second(response.get("created_at"))
     if times["end"] is None:
         times["end"] = _next_second(response.get("completed_at"))
-    yield Exchange(
+    return Exchange(
         place,
         asked if isinstance(asked, list) else [asked] if isinstance(asked, str) else [],
         output,
@@ -54,13 +43,10 @@ def _next_second(value: Any) -> Any:
     return value + 1 if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _body(value: Any) -> dict[str, Any]:
-    value = as_dict(value)
-    return as_dict(value.get("body")) or value
-
-
 def _parse(found: Found) -> Dialogue:
     return session_dialogue(found, lambda item: chat_of_items([item]))
 
 
-FORMAT = TraceFormat("responses", "logs of OpenAI responses", _parse, gather=_gather, priority=25)
+FORMAT = TraceFormat(
+    "responses", "logs of OpenAI responses", _parse, gather=gather_log(_exchange), priority=25
+)
