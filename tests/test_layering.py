@@ -29,8 +29,6 @@ CIRCLES = {
         "pipeline.execute",
         "pipeline.execute_dask",
     ): "the one choice between the ways to run names each of them",
-    ("soma.learner.learner", "soma.learner.soma_checkpoint"): "a learner saves and loads itself",
-    ("soma.learner.learner", "soma.learner.soma_diagnostics"): "and tells what goes on inside it",
     ("pipeline.stage", "pipeline.stages"): "a stage travels to a worker as its name, and is looked up there",
 }
 """Imports that close a circle, for types or at run time, and why."""

@@ -164,6 +164,7 @@ def chat(
 ) -> None:
     """Chat: each line of standard input is a turn, which soma learns and answers. Ctrl-C stops an answer; end with Ctrl-D."""
     from inkplex_data.soma.app.talk import hear, reply
+    from inkplex_data.soma.learner.soma_checkpoint import save_learner
     from inkplex_data.soma.tokens.soma_tokenizer import SomaTokenizer
 
     learner, tokenizer = _loaded(model), SomaTokenizer.load()
@@ -172,7 +173,7 @@ def chat(
             hear(learner, tokenizer, line)
             _print(reply(learner, tokenizer, limit, seed=seed + turn, temperature=temperature))
     if save:
-        learner.save(model)
+        save_learner(learner, model)
 
 
 @soma_app.command()
@@ -185,12 +186,13 @@ def dream(
 ) -> None:
     """Let soma speak of its own accord. Ctrl-C stops it."""
     from inkplex_data.soma.app.talk import dream as dreamed
+    from inkplex_data.soma.learner.soma_checkpoint import save_learner
     from inkplex_data.soma.tokens.soma_tokenizer import SomaTokenizer
 
     learner = _loaded(model)
     _print(dreamed(learner, SomaTokenizer.load(), limit, seed=seed, temperature=temperature))
     if save:
-        learner.save(model)
+        save_learner(learner, model)
 
 
 @soma_app.command()
@@ -239,9 +241,9 @@ def _loaded(path: Path) -> Learner:
     from inkplex_data.libraries import require
 
     require("torch", extra="soma", needed_for="soma")
-    from inkplex_data.soma.learner.learner import Learner
+    from inkplex_data.soma.learner.soma_checkpoint import load_learner
 
-    return Learner.load(path)
+    return load_learner(path)
 
 
 def _print(pieces: Iterator[str]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from inkplex_data.atomic import replacing
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import UsageError
 from inkplex_data.reading import read_bounded
 from inkplex_data.report.svg import html_text as _text
@@ -39,7 +40,7 @@ def find_cases(path: Path) -> Path | None:
 def read_cases(path: Path) -> dict[str, Any]:
     """What a `cases.json` holds. Raises UsageError for anything else."""
     try:
-        document = json.loads(read_bounded(path, MAX_BYTES))
+        document = parse_json(read_bounded(path, MAX_BYTES))
     except ValueError as error:
         raise UsageError(f"it is no JSON: {error}", where=str(path)) from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import CheckpointError, ConfigError
 from inkplex_data.libraries import require
 from inkplex_data.memory.capture.inkling_source import FULL_MODEL, InklingCheckpoint
@@ -100,7 +100,7 @@ def device_map(device: str, checkpoint: InklingCheckpoint) -> Any:
 
 def _given_map(text: str, *, whole: bool) -> dict[str, int | str]:
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError as error:
         raise ConfigError(f"the device map is no JSON object ({error})", where=WHERE) from error
     for name, place in found.items():

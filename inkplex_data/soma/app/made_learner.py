@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from inkplex_data.errors import UsageError
 from inkplex_data.libraries import require
+from inkplex_data.soma.learner.soma_checkpoint import load_learner
 from inkplex_data.soma.tokens.soma_tokenizer import SHA256
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def made_learner(path: Path, shape: Mapping[str, int | None], *, decimation: flo
         raise UsageError("a model's name ends in .pt", where=str(path), next_step=f"Name it {path.stem}.pt.")
     given = {name: value for name, value in shape.items() if value is not None}
     if path.exists():
-        learner = Learner.load(path)
+        learner = load_learner(path)
         if other := [
             f"{name} {value}" for name, value in given.items() if getattr(learner.config, name) != value
         ]:

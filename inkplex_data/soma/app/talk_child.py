@@ -18,7 +18,7 @@ from typing import Any
 from inkplex_data.errors import InkplexError
 from inkplex_data.soma.app.look_inside import look_inside
 from inkplex_data.soma.app.talk import dream, hear, reply
-from inkplex_data.soma.learner.learner import Learner
+from inkplex_data.soma.learner.soma_checkpoint import load_learner, save_learner
 from inkplex_data.soma.tokens.soma_tokenizer import SomaTokenizer
 
 
@@ -29,7 +29,7 @@ class TalkChild:
         self._path = path
         self._commands: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._stop = threading.Event()
-        self._learner, self._tokenizer = Learner.load(path), SomaTokenizer.load()
+        self._learner, self._tokenizer = load_learner(path), SomaTokenizer.load()
         self._turns = 0
 
     def run(self) -> None:
@@ -57,7 +57,7 @@ class TalkChild:
     def _do(self, command: dict[str, Any]) -> None:
         do = command["do"]
         if do == "save":
-            _tell("saved", revision=self._learner.save(self._path))
+            _tell("saved", revision=save_learner(self._learner, self._path))
         elif do == "look":
             self._look()
         else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from inkplex_data.soma.app.corpora import Corpus
 from inkplex_data.soma.app.look_inside import look_inside
 from inkplex_data.soma.app.running_figures import Figures, RunningFigures
+from inkplex_data.soma.learner.soma_checkpoint import save_learner
 from inkplex_data.soma.tokens.soma_tokenizer import IncrementalDecoder, SomaTokenizer
 from inkplex_data.soma.tokens.token_stream import Cursor, TokenStream
 
@@ -73,7 +74,7 @@ def train_pass(
 
     def save() -> None:
         learner.cursors[corpus.key] = stream.cursor.to_json()
-        tell("saved", {"revision": learner.save(path), "cursor": stream.cursor.to_json()})
+        tell("saved", {"revision": save_learner(learner, path), "cursor": stream.cursor.to_json()})
 
     while not is_stopped():
         batch = stream.take(learner.wanted_tokens)

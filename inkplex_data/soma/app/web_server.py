@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if self._name() != "do" or not length.isdecimal() or int(length) > _MOST_BYTES:
+        if self._name() != "do" or not length.isdecimal() or len(length) > 9 or int(length) > _MOST_BYTES:
             self._refuse()
             return
         try:

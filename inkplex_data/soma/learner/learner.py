@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +24,6 @@ from inkplex_data.soma.learner.trace_bands import TraceBands
 from inkplex_data.soma.learner.trace_bank import TraceBank
 from inkplex_data.soma.tokens.soma_tokenizer import DREAM, TURN, VOCABULARY
 from inkplex_data.soma.tokens.token_stream import TokenBatch
-
-if TYPE_CHECKING:
-    from inkplex_data.soma.learner.soma_diagnostics import Diagnostics
 
 _SCORED = 256
 """Tokens that go through the network together when every token is scored."""
@@ -89,19 +85,6 @@ class Learner:
         network = SomaNetwork(VOCABULARY, config.bands, config.width, config.depth)
         network.begin(torch.Generator().manual_seed(config.seed))
         return cls(config, tokenizer_sha256, network)
-
-    @classmethod
-    def load(cls, path: Path) -> Learner:
-        """See `soma_checkpoint.load_learner`."""
-        from inkplex_data.soma.learner.soma_checkpoint import load_learner
-
-        return load_learner(path)
-
-    def save(self, path: Path) -> str:
-        """See `soma_checkpoint.save_learner`."""
-        from inkplex_data.soma.learner.soma_checkpoint import save_learner
-
-        return save_learner(self, path)
 
     @property
     def stride(self) -> int:
@@ -207,12 +190,6 @@ class Learner:
             counts.dream_tokens += dreamed
             counts.dream_ratio = dreamed / counts.external_since_dream if counts.external_since_dream else 0.0
             counts.external_since_dream = 0
-
-    def diagnostics(self) -> Diagnostics:
-        """What goes on inside; see `soma_diagnostics`."""
-        from inkplex_data.soma.learner.soma_diagnostics import diagnose
-
-        return diagnose(self)
 
     def _update(self, loss: Tensor, rate: float) -> None:
         for group, share in zip(self.optimizer.param_groups, self.io2.group_rates(), strict=True):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from inkplex_data.corpus.jsontext import parse_json
 from inkplex_data.errors import UsageError
 from inkplex_data.reading import read_bounded
 from inkplex_data.trainer.grounding.claims.claim_verdicts import VERDICTS
@@ -35,7 +35,7 @@ def read_verdicts(path: Path) -> pl.DataFrame:
         if not line.strip():
             continue
         try:
-            body = json.loads(line)
+            body = parse_json(line)
             row = tuple(body[name] for name in REVIEWED)
         except (ValueError, TypeError, KeyError) as error:
             raise UsageError(

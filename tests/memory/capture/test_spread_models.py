@@ -88,6 +88,7 @@ def test_one_map_fits_the_text_model_alone_and_with_its_front_ends(shards: Path,
     ("device", "message"),
     [
         ("{", "the device map is no JSON object"),
+        ('{"norm":' * 100_000, "the device map is no JSON object"),
         ('{"norm": true}', "the device map puts 'norm' on True, which is no device"),
         ('{"norm": 77}', "no device 'cuda:77'"),
     ],

@@ -11,6 +11,7 @@ import torch
 
 from inkplex_data.errors import UsageError
 from inkplex_data.soma.learner.learner import Learner
+from inkplex_data.soma.learner.soma_diagnostics import diagnose
 from inkplex_data.soma.tokens.protocol import TargetWeights
 from inkplex_data.soma.tokens.soma_tokenizer import DREAM, SHA256, SOMA, STATE, TURN, UNKNOWN, USER
 from tests.soma.learner.conftest import SMALL, batch_of, same, weights_of
@@ -295,7 +296,7 @@ def test_a_dream_begins_with_one_piece_and_its_feedback_is_counted(learner: Lear
 
 def test_diagnostics_tell_of_bands_and_tokens(learner: Learner) -> None:
     learner.learn(batch_of([*TEXT, 7000]))
-    told = learner.diagnostics()
+    told = diagnose(learner)
     assert [len(told.input_spectrum), len(told.residual_spectrum), len(told.weights_by_band)] == [2, 2, 2]
     assert sum(told.weights_by_band) == pytest.approx(1)
     assert told.active[0][0] == 7000

@@ -14,6 +14,7 @@ import torch
 from inkplex_data.soma.app.corpora import open_corpus
 from inkplex_data.soma.app.train_run import PassSummary, TrainOptions, train_pass
 from inkplex_data.soma.learner.learner import Learner
+from inkplex_data.soma.learner.soma_checkpoint import load_learner
 from inkplex_data.soma.learner.soma_config import SomaConfig
 from inkplex_data.soma.tokens.soma_tokenizer import SHA256, SomaTokenizer
 from tests.soma.learner.conftest import same, weights_of
@@ -24,7 +25,7 @@ Told = list[tuple[str, dict[str, Any]]]
 
 def train(model: Path, book: Path, tell: Callable[[str, dict[str, Any]], None]) -> PassSummary:
     config = SomaConfig(bands=1, depth=1, batch=32)
-    learner = Learner.load(model) if model.exists() else Learner.fresh(config, SHA256)
+    learner = load_learner(model) if model.exists() else Learner.fresh(config, SHA256)
     with open_corpus([str(book)]) as corpus:
         return train_pass(learner, model, corpus, SomaTokenizer.load(), EVERY_BATCH, tell=tell)
 
@@ -54,7 +55,7 @@ def test_each_source_byte_is_learned_once_although_training_is_killed(tmp_path: 
         finally:
             os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    reached = Learner.load(model)
+    reached = load_learner(model)
     assert reached.counts.updates == batches
     assert reached.counts.source_bytes < book.stat().st_size
 
@@ -64,7 +65,7 @@ def test_each_source_byte_is_learned_once_although_training_is_killed(tmp_path: 
     train(undisturbed, book, lambda *event: whole.append(event))
     assert summary.is_done
     assert figures(told) == figures(whole)[batches:]
-    resumed, other = Learner.load(model), Learner.load(undisturbed)
+    resumed, other = load_learner(model), load_learner(undisturbed)
     assert resumed.counts == other.counts
     assert resumed.counts.source_bytes == summary.cursor.source_bytes == book.stat().st_size
     assert same(weights_of(resumed), weights_of(other))

@@ -19,6 +19,7 @@ from inkplex_data.errors import CheckpointError
 from inkplex_data.soma.learner import soma_checkpoint
 from inkplex_data.soma.learner.learner import Learner
 from inkplex_data.soma.learner.plasticity import INTERVAL
+from inkplex_data.soma.learner.soma_checkpoint import load_learner, save_learner
 from inkplex_data.soma.learner.soma_config import SomaConfig
 from inkplex_data.soma.tokens.soma_tokenizer import SHA256, TURN
 from tests.soma.learner.conftest import batch_of, same, weights_of
@@ -37,8 +38,8 @@ def test_exact_save_and_load_of_logits_and_metadata(learner: Learner, tmp_path: 
     path = tmp_path / "models" / "a.pt"
     grown(learner).compressor.updates = INTERVAL - 2
     learner.description, learner.cursors = "a test", {"book.txt": {"document": 0, "offset": 7}}
-    revision = learner.save(path)
-    loaded = Learner.load(path)
+    revision = save_learner(learner, path)
+    loaded = load_learner(path)
     assert same(weights_of(learner), weights_of(loaded))
     assert np.array_equal(learner.score(batch_of(TEXT)), loaded.score(batch_of(TEXT)))
     assert torch.equal(learner.bank.traces, loaded.bank.traces)
@@ -56,7 +57,7 @@ def test_exact_save_and_load_of_logits_and_metadata(learner: Learner, tmp_path: 
 
 def test_the_sidecar_has_every_field_and_keeps_what_people_wrote(learner: Learner, tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
-    first = learner.save(path)
+    first = save_learner(learner, path)
     sidecar = tmp_path / "a.meta.json"
     meta = json.loads(sidecar.read_text())
     wanted = {
@@ -78,7 +79,7 @@ def test_the_sidecar_has_every_field_and_keeps_what_people_wrote(learner: Learne
     meta["profile"]["name"], meta["tokens"] = "mine", "not the machine's"
     sidecar.write_text(json.dumps(meta))
     learner.learn(batch_of(TEXT))
-    second = learner.save(path)
+    second = save_learner(learner, path)
     after = json.loads(sidecar.read_text())
     assert (after["profile"]["name"], after["tokens"]) == ("mine", 16)
     assert (after["checkpoint_id"], after["revision_id"], after["parent"]) == (
@@ -86,20 +87,20 @@ def test_the_sidecar_has_every_field_and_keeps_what_people_wrote(learner: Learne
         second,
         first,
     )
-    assert Learner.load(path).profile["name"] == "mine"
+    assert load_learner(path).profile["name"] == "mine"
 
 
 def test_places_in_corpora_are_those_of_this_file_name(learner: Learner, tmp_path: Path) -> None:
     learner.cursors = {"book.txt": {"offset": 7}}
-    learner.save(tmp_path / "a.pt")
+    save_learner(learner, tmp_path / "a.pt")
     (tmp_path / "a.pt").rename(tmp_path / "copy.pt")
-    assert Learner.load(tmp_path / "copy.pt").cursors == {}
+    assert load_learner(tmp_path / "copy.pt").cursors == {}
 
 
 def test_a_non_square_width_loads(tmp_path: Path) -> None:
     learner = Learner.fresh(SomaConfig(bands=2, depth=2, hidden=96), SHA256)
-    learner.save(tmp_path / "a.pt")
-    assert Learner.load(tmp_path / "a.pt").network.input.weight.shape == (96, 512)
+    save_learner(learner, tmp_path / "a.pt")
+    assert load_learner(tmp_path / "a.pt").network.input.weight.shape == (96, 512)
 
 
 Change = Callable[[dict[str, Any]], object]
@@ -107,7 +108,7 @@ Change = Callable[[dict[str, Any]], object]
 
 def changed(learner: Learner, path: Path, change: Change) -> None:
     """Save, and write the file again with a change that its checksums know of."""
-    learner.save(path)
+    save_learner(learner, path)
     body = torch.load(path, weights_only=True)
     change(body)
     body["crc32c"] = {
@@ -125,7 +126,7 @@ def test_older_checkpoints_of_the_species_load(learner: Learner, tmp_path: Path)
         body["error_traces"] = torch.ones(2, dtype=torch.float64)
 
     changed(grown(learner), tmp_path / "a.pt", old)
-    loaded = Learner.load(tmp_path / "a.pt")
+    loaded = load_learner(tmp_path / "a.pt")
     assert loaded.config.decimation == 3
     assert float(loaded.errors.traces.abs().sum()) == 0
     assert torch.equal(loaded.bank.traces, learner.bank.traces)
@@ -153,19 +154,19 @@ def test_what_does_not_fit_is_refused_by_name(
 ) -> None:
     changed(grown(learner, 1), tmp_path / "a.pt", change)
     with pytest.raises(CheckpointError, match=said) as caught:
-        Learner.load(tmp_path / "a.pt")
+        load_learner(tmp_path / "a.pt")
     assert caught.value.where == str(tmp_path / "a.pt")
     assert caught.value.next_step
 
 
 def test_a_flipped_bit_is_found(learner: Learner, tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
-    learner.save(path)
+    save_learner(learner, path)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match=r"not those that were saved|damaged"):
-        Learner.load(path)
+        load_learner(path)
 
 
 class Evil:
@@ -176,18 +177,18 @@ class Evil:
 def test_code_a_part_of_a_file_and_a_bomb_are_refused(learner: Learner, tmp_path: Path) -> None:
     evil, part, bomb = (tmp_path / f"{name}.pt" for name in ("evil", "part", "bomb"))
     torch.save({"species": Evil()}, evil)
-    learner.save(part)
+    save_learner(learner, part)
     with zipfile.ZipFile(part) as whole, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:
         for entry in whole.infolist():
             packed.writestr(entry.filename, whole.read(entry))
     part.write_bytes(part.read_bytes()[:-1000])
     for path in (evil, part, bomb):
         with pytest.raises(CheckpointError, match="damaged, or holds something else"):
-            Learner.load(path)
+            load_learner(path)
     with pytest.raises(CheckpointError, match="no checkpoint here"):
-        Learner.load(tmp_path / "none.pt")
+        load_learner(tmp_path / "none.pt")
     with pytest.raises(CheckpointError, match=r"ends in \.pt"):
-        learner.save(tmp_path / "a.safetensors")
+        save_learner(learner, tmp_path / "a.safetensors")
 
 
 @pytest.mark.parametrize("moment", ["write", "sidecar"])
@@ -196,7 +197,7 @@ def test_a_kill_during_a_save_leaves_weights_and_place_together(
 ) -> None:
     path = tmp_path / "a.pt"
     learner.cursors = {"book": {"offset": 1}}
-    learner.save(path)
+    save_learner(learner, path)
     child = os.fork()
     if not child:
         try:
@@ -208,11 +209,11 @@ def test_a_kill_during_a_save_leaves_weights_and_place_together(
             setattr(soma_checkpoint, name, die)
             learner.perceive([TURN])
             learner.cursors = {"book": {"offset": 2}}
-            learner.save(path)
+            save_learner(learner, path)
         finally:
             os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    found = Learner.load(path)
+    found = load_learner(path)
     saved = moment == "sidecar"
     assert found.cursors == {"book": {"offset": 2 if saved else 1}}
     assert float(found.bank.traces[TURN].sum()) == (1.5 if saved else 0)
@@ -222,9 +223,9 @@ def test_a_sidecar_that_is_no_json_is_set_aside(
     learner: Learner, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "a.pt"
-    learner.save(path)
+    save_learner(learner, path)
     (tmp_path / "a.meta.json").write_text('{"profile": {"name": "mine",}')
     with caplog.at_level(logging.WARNING):
-        learner.save(path)
+        save_learner(learner, path)
     assert (tmp_path / "a.meta.json.unreadable").exists()
     assert json.loads((tmp_path / "a.meta.json").read_text())["profile"]["name"] == ""

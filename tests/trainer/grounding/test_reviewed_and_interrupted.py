@@ -44,6 +44,7 @@ def test_agreement_counts_claims_that_are_here(grounding: Grounding, tmp_path: P
     for wrong in (
         "{",
         "[]",
+        "[" * 100_000,
         json.dumps({**lines[0], "verdict": "fine"}),
         json.dumps({**lines[0], "claim_ix": True}),
     ):
