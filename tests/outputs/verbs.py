@@ -181,11 +181,15 @@ def _rows(out: Path) -> Any:
     return {split: list(rows) for split, rows in undecoded.items()}
 
 
-def _run_folder(out: Path) -> Any:
-    """What a training run found, without how long it took and the ids that every save draws. Of its checkpoints the last
-    one: a run that is stopped saves itself where that happens, so which earlier ones are kept depends on it."""
-    checkpoints = sorted((out / "checkpoints").glob("*.safetensors"))[-1:]
-    files = {path.name for path in [*out.iterdir(), *checkpoints]}
+def run_folder(out: Path, *, at_end: bool = False) -> Any:
+    """What a training run found, without how long it took and the ids that every save draws. at_end: of its checkpoints the
+    last one. A run that is told to stop saves itself where that happens, so which earlier ones are kept depends on it."""
+    checkpoints = sorted((out / "checkpoints").glob("*.safetensors"))
+    kept = list((out / "checkpoints").iterdir())
+    if at_end:
+        checkpoints = checkpoints[-1:]
+        kept = [path for path in kept if path.name.startswith(checkpoints[0].stem)]
+    files = {path.name for path in [*out.iterdir(), *kept]}
     rows = []
     for name in ("metrics.jsonl", "checks.jsonl"):
         for line in (out / name).read_text().splitlines():
@@ -285,7 +289,7 @@ VERBS = (
             "untrained:0",
         ),
     ),
-    Verb("train", _train, content=_run_folder),
+    Verb("train", _train, content=run_folder),
     Verb(
         "evaluate",
         lambda inputs, out: (
