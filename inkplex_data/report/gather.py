@@ -24,14 +24,18 @@ if TYPE_CHECKING:
 
 def call_view(store: Store, call_id: str) -> CallView:
     """The view of one call. Raises UsageError for an unknown call."""
-    call = store.call(call_id)
+    return view_of(store, store.call(call_id))
+
+
+def view_of(store: Store, call: Call) -> CallView:
+    """The view of a call of this store."""
     row = call.row
     levels = call.level.astype(np.float32)
     # A store made without audio keeps the floor throughout; lanes then follow the words.
     agent_db, caller_db = levels if (levels > LEVEL_FLOOR_DB).any() else (None, None)
     start = row.get("response_start_frame")
     return CallView(
-        call_id=call_id,
+        call_id=call.call_id,
         ids=call.text,
         tags=call.role,
         spelled=_spelled(store.pieces(), call.words, call.text),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from inkplex_data.atomic import new_folder, replacing
 from inkplex_data.errors import CallRefused, UsageError
 from inkplex_data.report.call_section import DrawnCall
-from inkplex_data.report.gather import call_view, store_summary
+from inkplex_data.report.gather import store_summary, view_of
 from inkplex_data.report.histograms import DrawnMeasures
 from inkplex_data.report.html import INDEX, render_call, render_index, render_page
 
@@ -110,12 +110,13 @@ def _drawn(
 ) -> Iterator[DrawnCall]:
     for done, call_id in enumerate(chosen):
         progress(done, len(chosen))
-        view = call_view(store, call_id)
+        call = store.call(call_id)
+        view = view_of(store, call)
         if sound is None:
             yield DrawnCall(view, None, silent_because)
             continue
         try:
-            yield DrawnCall(view, sound(store.call(call_id)))
+            yield DrawnCall(view, sound(call))
         except CallRefused as error:
             yield DrawnCall(view, None, f"No sound: {error}")
     progress(len(chosen), len(chosen))
