@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -103,16 +104,20 @@ def _told(day: str | None, at_us: int) -> Part:
     return Part("tool_result", f"<|start|>get_day<|message|> {day or 'error'} <|end|>", at_us)
 
 
+def _days(train: int, validation: int, draw: np.random.Generator) -> Iterator[tuple[int, str, int]]:
+    """Number, split and day of each call: every day as often as every other, in an order that tells nothing."""
+    for number in range(train + validation):
+        if number % len(DAYS) == 0:
+            order = draw.permutation(len(DAYS))
+        yield number, "train" if number < train else "validation", int(order[number % len(DAYS)])
+
+
 def branch_scenes(train: int, validation: int, *, seed: int = 0) -> list[Scene]:
     """Calls of every kind of branch. Of seven training calls five are told a day, one is told another afterwards, and of
     one the tool fails; each validation call has a twin of each kind: another day, failed, and superseded."""
     draw = np.random.default_rng(seed)
     scenes = []
-    for number in range(train + validation):
-        if number % len(DAYS) == 0:
-            order = draw.permutation(len(DAYS))
-        split = "train" if number < train else "validation"
-        day = int(order[number % len(DAYS)])
+    for number, split, day in _days(train, validation, draw):
         own, other, third = (
             DAYS[(day + step) % len(DAYS)] for step in (0, 1 + number % 4, 1 + (number + 1) % 4)
         )
@@ -148,12 +153,7 @@ def made_scenes(train: int, validation: int, twins: int, *, seed: int = 0) -> li
     """Training calls, then validation calls, of which the first `twins` have a twin of their family."""
     draw = np.random.default_rng(seed)
     scenes = []
-    for number in range(train + validation):
-        # Every day as often as every other, in an order that tells nothing.
-        if number % len(DAYS) == 0:
-            order = draw.permutation(len(DAYS))
-        split = "train" if number < train else "validation"
-        day = int(order[number % len(DAYS)])
+    for number, split, day in _days(train, validation, draw):
         name = f"day-{number:03}"
         scene = made_scene(name, name, split, DAYS[day], seed=seed * 10_000 + number)
         scenes.append(scene)

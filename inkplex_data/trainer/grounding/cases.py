@@ -14,7 +14,6 @@ from typing import Final
 import polars as pl
 
 from inkplex_data.audio.turns import units
-from inkplex_data.clock import FRAME_US
 from inkplex_data.corpus.sidecars.claims import Said
 from inkplex_data.memory.branches import DERIVED, NEVER_US, fork_frame, twin_kind
 from inkplex_data.store.call import Call
@@ -238,8 +237,3 @@ def _recorded_items(call: Call) -> Iterator[Item]:
             arrival_us,
             status="pending" if kind == "tool_call" else "succeeded",
         )
-
-
-def frame_of(us: int) -> int:
-    """The first frame at or after a time of the call."""
-    return -(-us // FRAME_US)
