@@ -13,7 +13,7 @@ from typing import Any
 
 from inkplex_data.corpus.traces.chat_message import read_message
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, Message, Unread, bad_message, time_us
-from inkplex_data.corpus.traces.raw import as_dict, as_list
+from inkplex_data.corpus.traces.raw import as_dict, as_list, as_text
 
 Normal = Callable[[Any], list[Any]]
 """Puts one message of an interface into messages of the chat form (`chat_message`)."""
@@ -89,6 +89,37 @@ def gather_log(
     def gather(documents: Sequence[tuple[Any, str]]) -> Iterable[Found] | None:
         found = [one for document, place in documents for one in entries(document, place)]
         return list(found_sessions(found)) or None
+
+    return gather
+
+
+Record = dict[str, Any]
+
+
+def gather_traces(
+    records: Callable[[Any, str], Iterable[tuple[Record, str, str]]],
+    result: Callable[[Record], Iterator[tuple[str, Any]]],
+    exchange: Callable[[Record, str, dict[str, Any]], Iterator[Exchange]],
+    order: Callable[[Any], str] = as_text,
+) -> Callable[[Sequence[tuple[Any, str]]], Iterable[Found] | None]:
+    """A format's `gather` for exports of tracers: `records` gives each record of a document, its place and its trace.
+
+    In a trace `result` says which tool calls a record ends, and when; `exchange` makes requests of a record with all of
+    those. `order` makes of a start what sorts like the time.
+    """
+
+    def gather(documents: Sequence[tuple[Any, str]]) -> Iterable[Found] | None:
+        traces: dict[str, list[tuple[Record, str]]] = {}
+        for document, place in documents:
+            for record, at, trace in records(document, place):
+                traces.setdefault(trace, []).append((record, at))
+        found: list[Found] = []
+        for name, members in traces.items():
+            done = {call_id: end for record, _ in members for call_id, end in result(record)}
+            exchanges = [one for record, at in members for one in exchange(record, at, done)]
+            exchanges.sort(key=lambda one: order(one.start))
+            found += found_sessions(exchanges, name)
+        return found or None
 
     return gather
 

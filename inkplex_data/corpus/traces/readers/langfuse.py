@@ -5,32 +5,18 @@ Observations of one trace are joined; `completionStartTime` is when the first to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, TraceFormat, own_id
-from inkplex_data.corpus.traces.exchanges import Exchange, found_sessions, session_dialogue
+from inkplex_data.corpus.traces.exchanges import Exchange, gather_traces, session_dialogue
 from inkplex_data.corpus.traces.langchain import chat_of
 from inkplex_data.corpus.traces.logged_times import entry_times
-from inkplex_data.corpus.traces.raw import as_dict, as_list, as_text, decoded, within
-
-
-def _gather(documents: Sequence[tuple[Any, str]]) -> Iterable[Found] | None:
-    traces: dict[str, list[tuple[dict[str, Any], str]]] = {}
-    for document, place in documents:
-        for one, at, trace in _observations(document, place, ""):
-            traces.setdefault(trace, []).append((one, at))
-    found: list[Found] = []
-    for name, members in traces.items():
-        done = {call_id: end for one, _ in members for call_id, end in _result(one)}
-        exchanges = [made for one, place in members for made in _exchange(one, place, done)]
-        exchanges.sort(key=lambda exchange: as_text(exchange.start))
-        found += found_sessions(exchanges, name)
-    return found or None
+from inkplex_data.corpus.traces.raw import as_dict, as_list, decoded, within
 
 
 def _observations(
-    document: Any, place: str, trace: str, depth: int = 0
+    document: Any, place: str, trace: str = "", depth: int = 0
 ) -> Iterator[tuple[dict[str, Any], str, str]]:
     """Observations with their places and traces."""
     if depth > 50:
@@ -91,4 +77,10 @@ def _parse(found: Found) -> Dialogue:
     return session_dialogue(found, chat_of)
 
 
-FORMAT = TraceFormat("langfuse", "Langfuse observations", _parse, gather=_gather, priority=35)
+FORMAT = TraceFormat(
+    "langfuse",
+    "Langfuse observations",
+    _parse,
+    gather=gather_traces(_observations, _result, _exchange),
+    priority=35,
+)

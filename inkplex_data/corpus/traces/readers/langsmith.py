@@ -5,37 +5,24 @@ Runs of one trace are joined. Messages stand as LangChain serialises them, or as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, TraceFormat, own_id
-from inkplex_data.corpus.traces.exchanges import Exchange, found_sessions, session_dialogue
+from inkplex_data.corpus.traces.exchanges import Exchange, gather_traces, session_dialogue
 from inkplex_data.corpus.traces.langchain import chat_of
-from inkplex_data.corpus.traces.raw import as_dict, as_list, as_text, within
+from inkplex_data.corpus.traces.raw import as_dict, as_list, within
 
 
-def _gather(documents: Sequence[tuple[Any, str]]) -> Iterable[Found] | None:
-    traces: dict[str, list[tuple[dict[str, Any], str]]] = {}
-    for document, place in documents:
-        for run, at in _runs(document, place):
-            traces.setdefault(own_id(run, "trace_id", "id"), []).append((run, at))
-    found: list[Found] = []
-    for name, members in traces.items():
-        done = {call_id: end for run, _ in members for call_id, end in _result(run)}
-        exchanges = [one for run, place in members for one in _exchange(run, place, done)]
-        exchanges.sort(key=lambda exchange: as_text(exchange.start))
-        found += found_sessions(exchanges, name)
-    return found or None
-
-
-def _runs(document: Any, place: str, depth: int = 0) -> Iterator[tuple[dict[str, Any], str]]:
+def _runs(document: Any, place: str, depth: int = 0) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Runs with their places and traces."""
     if depth > 50:
         return
     if isinstance(document, list):
         for index, item in enumerate(document):
             yield from _runs(item, f"{place}/{index}", depth + 1)
     elif isinstance(document, dict) and isinstance(document.get("run_type"), str):
-        yield document, place
+        yield document, place, own_id(document, "trace_id", "id")
         yield from _runs(as_list(document.get("child_runs")), f"{place}/child_runs", depth + 1)
     elif isinstance(document, dict) and isinstance(document.get("runs"), list):
         yield from _runs(document["runs"], f"{place}/runs", depth + 1)
@@ -100,4 +87,6 @@ def _parse(found: Found) -> Dialogue:
     return session_dialogue(found, chat_of)
 
 
-FORMAT = TraceFormat("langsmith", "LangSmith runs", _parse, gather=_gather, priority=40)
+FORMAT = TraceFormat(
+    "langsmith", "LangSmith runs", _parse, gather=gather_traces(_runs, _result, _exchange), priority=40
+)

@@ -7,11 +7,11 @@ when its call was done. Requests of one trace are joined.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from inkplex_data.corpus.traces.dialogue import Dialogue, Found, TraceFormat, own_id
-from inkplex_data.corpus.traces.exchanges import Exchange, found_sessions, session_dialogue, tool_call
+from inkplex_data.corpus.traces.exchanges import Exchange, gather_traces, session_dialogue, tool_call
 from inkplex_data.corpus.traces.raw import as_content, as_dict, as_list, as_text, decoded
 
 _ROLES: Final = {
@@ -23,21 +23,8 @@ _ROLES: Final = {
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
 
 
-def _gather(documents: Sequence[tuple[Any, str]]) -> Iterable[Found] | None:
-    spans = [(span, at) for document, place in documents for span, at in _spans(document, place)]
-    traces: dict[str, list[tuple[dict[str, Any], str]]] = {}
-    for span, place in spans:
-        traces.setdefault(_trace_id(span), []).append((span, place))
-    found: list[Found] = []
-    for name, members in traces.items():
-        done = dict(_tool_results(members))
-        exchanges = [one for span, place in members for one in _exchange(span, place, done)]
-        exchanges.sort(key=lambda exchange: as_text(exchange.start).rjust(40))
-        found += found_sessions(exchanges, name)
-    return found or None
-
-
-def _spans(document: Any, place: str) -> Iterator[tuple[dict[str, Any], str]]:
+def _spans(document: Any, place: str) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Spans with their places and traces."""
     if isinstance(document, list):
         for index, item in enumerate(document):
             yield from _spans(item, f"{place}/{index}")
@@ -48,9 +35,9 @@ def _spans(document: Any, place: str) -> Iterator[tuple[dict[str, Any], str]]:
             for b, scope in enumerate(as_list(as_dict(resource).get("scopeSpans"))):
                 for c, span in enumerate(as_list(as_dict(scope).get("spans"))):
                     if isinstance(span, dict):
-                        yield span, f"{place}/resourceSpans/{a}/scopeSpans/{b}/spans/{c}"
+                        yield span, f"{place}/resourceSpans/{a}/scopeSpans/{b}/spans/{c}", _trace_id(span)
     elif "attributes" in data and ("traceId" in data or "context" in data or "trace_id" in data):
-        yield data, place
+        yield data, place, _trace_id(data)
 
 
 def _trace_id(span: dict[str, Any]) -> str:
@@ -96,12 +83,10 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return next((one for name, one in value.items() if name.endswith("Value")), None)
 
 
-def _tool_results(members: Iterable[tuple[dict[str, Any], str]]) -> Iterator[tuple[str, Any]]:
-    for span, _ in members:
-        attributes = _attributes(span.get("attributes"))
-        call_id, end = own_id(attributes, "gen_ai.tool.call.id"), _times(span)[1]
-        if call_id and end is not None:
-            yield call_id, end
+def _result(span: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    call_id, end = own_id(_attributes(span.get("attributes")), "gen_ai.tool.call.id"), _times(span)[1]
+    if call_id and end is not None:
+        yield call_id, end
 
 
 def _exchange(span: dict[str, Any], place: str, done: dict[str, Any]) -> Iterator[Exchange]:
@@ -209,4 +194,10 @@ def _parse(found: Found) -> Dialogue:
     return session_dialogue(found, _chat)
 
 
-FORMAT = TraceFormat("otel", "OpenTelemetry GenAI spans", _parse, gather=_gather, priority=40)
+FORMAT = TraceFormat(
+    "otel",
+    "OpenTelemetry GenAI spans",
+    _parse,
+    gather=gather_traces(_spans, _result, _exchange, lambda start: as_text(start).rjust(40)),
+    priority=40,
+)
