@@ -137,6 +137,8 @@ def only_writer(folder: Path, *, command: str | None = None) -> Iterator[None]:
     """
     is_new = not folder.exists()
     mark = folder / UNFINISHED
+    if is_new and command is not None:
+        _appear_marked(folder, command)
     with _folder_locked(folder, shown=folder):
         try:
             if command is not None:
@@ -150,6 +152,21 @@ def only_writer(folder: Path, *, command: str | None = None) -> Iterator[None]:
                     mark.unlink()
                 with suppress(OSError):
                     folder.rmdir()
+
+
+def _appear_marked(folder: Path, command: str) -> None:
+    """Let a new folder hold its mark from the first moment on, so that no kill leaves one that looks complete.
+
+    Where that cannot be done, or another process was faster, nothing happens: who fills the folder makes it then, and says
+    what is wrong.
+    """
+    making = folder.with_name(f".{folder.name}.inkplex-marked")
+    try:
+        making.mkdir(parents=True, exist_ok=True)
+        (making / UNFINISHED).write_text(command, encoding="utf-8")
+        making.rename(folder)
+    except OSError:
+        shutil.rmtree(making, ignore_errors=True)
 
 
 def unfinished(folder: Path) -> str | None:

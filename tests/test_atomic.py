@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,36 @@ def test_a_writer_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(Stopped), only_writer(tmp_path / "out", command="diarize"):
         raise Stopped
     assert names(tmp_path) == []
+
+
+def writer_that_ends(out: Path, kill_at: int) -> int:
+    """Exit code of a process that begins to fill `out`: 9 where it ends at that file operation, 0 where it lives to write."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    seen = 0
+
+    def die(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal seen
+        seen += any(str(out.parent) in str(argument) for argument in arguments)
+        if seen == kill_at:
+            os._exit(9)
+
+    sys.addaudithook(die)
+    with only_writer(out, command="diarize"):
+        os._exit(0)
+
+
+def test_no_kill_leaves_a_new_folder_without_its_mark(tmp_path: Path) -> None:
+    for kill_at in range(1, 100):
+        out = tmp_path / str(kill_at) / "out"
+        out.parent.mkdir()
+        ended = writer_that_ends(out, kill_at)
+        assert not out.exists() or unfinished(out) == "diarize", kill_at
+        with only_writer(out, command="diarize"):
+            (out / "a").touch()
+        assert names(out.parent) == ["out"] and names(out) == ["a"]
+        if ended == 0:
+            assert kill_at > 4
+            return
+    raise AssertionError("it never came to write")

@@ -27,7 +27,7 @@ from tests.store.made import make_store
 from tests.trainer.made_recipe import small_recipe
 from tests.trainer.made_store import make_task_store
 
-TEMPORARY = ("*.tmp", ".*.inkplex-partial", ".inkplex-unfinished", ".tmp-*", ".build")
+TEMPORARY = ("*.tmp", ".*.inkplex-partial", ".*.inkplex-marked", ".inkplex-unfinished", ".tmp-*", ".build")
 """What lies about only while something is written."""
 CHAT = [
     {"role": "user", "content": "What about my bill of last month?"},
